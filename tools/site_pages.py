@@ -105,7 +105,9 @@ def _card(name: str, card: GalleryCard) -> str:
     asked = f" <q>{escape(card.summary.question)}</q>" if card.summary.question else ""
     numbers = (f"{value} {label}" for label, value in card.numbers)
     words = " · ".join(filter(None, (card.summary.how, card.summary.sampling, *numbers, card.pays)))
-    return f"<b>{escape(name)}</b>{asked}<br><small>{escape(words)}</small>"
+    about = card.summary.about
+    title, look = (f"{about.title} ({name})", f"<br>{escape(about.words)}") if about is not None else (name, "")
+    return f"<b>{escape(title)}</b>{asked}<br><small>{escape(words)}{look}</small>"
 
 
 def _lessons() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from specviz.errors import SpecvizError
 from specviz.events import End, Event, Header, Prefill
 from specviz.text import running
+from specviz.trace.bundled import RecordingAbout, bundled_abouts
 from specviz.trace.files import KEPT_MB, Damaged, Plain, most_bytes, resolve
 from specviz.trace.migrate import major_of, record_of
 from specviz.view.frame.run_header import sampling
@@ -32,6 +33,7 @@ class TraceSummary:
     n_tokens: int | None
     n_queries: int | None
     lossless: bool = True
+    about: RecordingAbout | None = None  # of one that comes with the package
 
     @property
     def per_round(self) -> float | None:
@@ -97,6 +99,7 @@ def _summary(path: Path, lines: list[bytes], last: bytes) -> TraceSummary | None
         n_tokens=n_tokens,
         n_queries=n_queries,
         lossless=header.lossless,
+        about=bundled_abouts().get(path),
     )
 
 

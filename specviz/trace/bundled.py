@@ -1,5 +1,7 @@
 """Traces by name: those in a folder, and those that come with the package, in the order in which they are offered."""
 
+import tomllib
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -36,3 +38,29 @@ def bundled_traces() -> dict[str, Path]:
     """The traces that come with the package, the one that is looked at first before all others."""
     by_name = {trace_name(path): path for path in traces_in(assets("traces"))}
     return {name: by_name[name] for name in sorted(by_name, key=lambda name: name != FIRST)}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingAbout:
+    """What a recording that comes with the package is there for.
+
+    `look`: what to look for, at the round `at` where it is one; `why`: of one slower than plain decoding, by what.
+    """
+
+    title: str
+    look: str
+    at: str = ""
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        """`look for r3: the first guess that dies`; why it loses behind it."""
+        where = f"look for {self.at}: {self.look}" if self.at else f"look for: {self.look}"
+        return f"{where}. Slower than plain decoding here: {self.why}" if self.why else where
+
+
+@cache
+def bundled_abouts() -> dict[Path, RecordingAbout]:
+    """What is told of those that come with the package, by their file."""
+    by_name = tomllib.loads((assets("traces") / "about.toml").read_text(encoding="utf-8"))
+    return {path: RecordingAbout(**by_name[name]) for name, path in bundled_traces().items() if name in by_name}

@@ -50,12 +50,15 @@ def _card(name: str, card: GalleryCard) -> str:
     bars = "".join(f'<i style="height: {high:.0f}%"><b style="height: {kept:.0f}%"></b></i>' for high, kept in shares)
     numbers = "".join(f"<dt>{escape(label)}</dt><dd>{escape(value)}</dd>" for label, value in card.numbers)
     asked = f"<q>{escape(card.summary.question)}</q>" if card.summary.question else ""
+    about = card.summary.about
+    title = f"<p><b>{escape(about.title)}</b></p>" if about is not None else ""
+    look = f'<p class="sv-dim">{escape(about.words)}</p>' if about is not None else ""
     run_setting = f"{card.summary.how} · {card.summary.sampling}"
     dark = state.dark()
     style = f"--kept: {colour('accepted', dark)}; --closed: {colour('recovered', dark)}"
     return (
-        f'<div class="sv-gallery" style="{style}"><h4>{escape(name)}</h4>'
+        f'<div class="sv-gallery" style="{style}"><h4>{escape(name)}</h4>{title}'
         f'<p class="sv-dim">{escape(run_setting)}</p>{asked}'
         f'<div class="bars" aria-hidden="true">{bars}</div><dl>{numbers}</dl>'
-        f'<p class="pays">{escape(card.pays)}</p></div>'
+        f'<p class="pays">{escape(card.pays)}</p>{look}</div>'
     )

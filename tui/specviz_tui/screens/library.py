@@ -203,7 +203,8 @@ class Library:
             return f"{choice.title} {choice.note}".strip()
         asked = f"“{summary.question}” · " if summary.question else ""
         size = f"{summary.n_rounds} rounds, {summary.n_tokens} tokens · " if summary.n_rounds else ""
-        return f"{asked}{summary.model} · {summary.how} · {summary.sampling} · {size}enter opens it"
+        about = f"{summary.about.title}; {summary.about.words} · " if summary.about is not None else ""
+        return f"{about}{asked}{summary.model} · {summary.how} · {summary.sampling} · {size}enter opens it"
 
     def _feed(self, source: Source, name: str, *, paced: bool = False, prelude: Player | None = None) -> RunFeed:
         return RunFeed(source, name, animate=self.animate, ascii=self.ascii, paced=paced, prelude=prelude)
@@ -215,11 +216,12 @@ def model_id(names: ModelNames) -> str:
 
 
 def _recording(path: Path, name: str, shown: Mapping[str, TraceSummary], where: str) -> ListChoice:
-    """A recording with what it shows: tokens a round, method, question."""
+    """A recording with what it shows: tokens a round, method, what it is there for or its question."""
     summary = shown.get(str(path))
     if summary is None:
         return ListChoice(str(path), name, where or "a recording")
-    parts = (f"{summary.pace:<20}", f"{summary.how:<21}", where, f"“{summary.question}”" if summary.question else "")
+    shows = summary.about.title if summary.about is not None else f"“{summary.question}”" if summary.question else ""
+    parts = (f"{summary.pace:<20}", f"{summary.how:<21}", where, shows)
     return ListChoice(str(path), name, "  ".join(part for part in parts if part.strip()))
 
 
