@@ -9,7 +9,8 @@ from specviz.sources.gallery import gallery_card
 from specviz.trace import read_events
 from specviz.trace.bundled import bundled_abouts, bundled_traces
 
-NUMBERS = {word: n for n, word in enumerate("none one two three four five six seven eight nine".split())}
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+NUMBERS = {word: n for n, word in enumerate(WORDS)}
 
 
 def test_each_has_a_title_and_what_to_look_for() -> None:
