@@ -16,7 +16,7 @@ import msgspec
 from rich import box
 from rich.table import Table
 
-from specviz import events
+from specviz import events, numerals
 from specviz.events import Event
 from specviz.metrics import Estimate
 from specviz.text import clip, running, shown
@@ -133,7 +133,7 @@ def setting(header: events.Header) -> str:
     models = " ⇐ ".join(shown(model.name) + precision(model) for model in (target, draft) if model)
     promise = f"lossless{rounding(header)}" if header.lossless else "NOT lossless"
     if header.distance:
-        promise += f", {numbers.number(header.distance, 3)} from the target's law on the toy"
+        promise += f", {numerals.number(header.distance, 3)} from the target's law on the toy"
     temperature, seed = header.sampling.get("temperature", 0), header.sampling.get("seed", 0)
     line = f"{header.method} · {header.verifier} ({promise}) · {models} · T {numbers.knob(temperature)} · seed {seed}"
     line = " · ".join(filter(None, (line, exactness(header))))
@@ -157,7 +157,7 @@ def outside_setting(header: events.Header, outside: events.Outside) -> str:
 def lanes(header: events.Header) -> str:
     """The lanes of a run, and what a probe found of each: `lanes threads (serial 9.1 ms, threads 7.9 ms)`."""
     probed = header.env.get("lanes_ms") or {}
-    times = ", ".join(f"{name} {numbers.number(ms, 1)} ms" for name, ms in probed.items())
+    times = ", ".join(f"{name} {numerals.number(ms, 1)} ms" for name, ms in probed.items())
     return f"lanes {header.lanes}" + (f" ({times})" if times else "")
 
 
@@ -195,7 +195,7 @@ def table_of(first: str, *others: str) -> Table:
 def cells(estimate: Estimate | None) -> tuple[str, str, str]:
     """Value, interval, n."""
     if estimate is None:
-        return numbers.UNKNOWN, "", ""
+        return numerals.UNKNOWN, "", ""
     unknown = {"few": "n too small", "alike": "all alike"}.get(estimate.why_unknown or "", "")
     interval = unknown if estimate.interval is None else " .. ".join(map(figure, estimate.interval))
     return figure(estimate.value), interval, f"{estimate.n:,}"
@@ -204,4 +204,4 @@ def cells(estimate: Estimate | None) -> tuple[str, str, str]:
 def figure(value: float) -> str:
     """Two digits from 1 on, more below, so that a small share does not read as nothing."""
     size = abs(value)
-    return numbers.number(value, 2 if size >= 1 or not size else 3 if size >= 0.01 else 5)
+    return numerals.number(value, 2 if size >= 1 or not size else 3 if size >= 0.01 else 5)

@@ -8,13 +8,14 @@ from typing import Any
 from specviz.comparison.sheets import Sheet, gate_sheet
 from specviz.errors import TraceError
 from specviz.metrics import METRICS, Estimate
+from specviz.numerals import UNKNOWN, plural
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.trace import Trace, resolve
 from specviz.trace.files import PACKED, PLAIN
 from specviz.view.compare import AXES, CompareRow, RunLane, RunSet, SideBySide, set_of, set_of_all
 from specviz.view.stage.notebook import trace_title
-from specviz.view.words.numbers import MINUS, UNKNOWN, plural
+from specviz.view.words.numbers import MINUS
 
 Gates = Sequence[tuple[str, str | None]]  # every condition as it was written, and why it holds, None where it does not
 _AROUND = 6  # tokens that are shown before and behind a parting

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from specviz.console import standard_output
 from specviz.metrics.estimate import Estimate
-from specviz.view.words.numbers import UNKNOWN
+from specviz.numerals import UNKNOWN
 
 T = TypeVar("T")
 Column = tuple[str, Callable[[T], str]]  # its heading, and the words of an item

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from specviz.comparison.measured import ALL, ExpectedKept, PromptKind, VerifierComparison, VerifierResult
 from specviz.comparison.sheets import Column, Sheet, margin, sheet
 from specviz.metrics.estimate import Estimate
+from specviz.numerals import UNKNOWN, percent
 from specviz.text import running
 from specviz.traits import CAPPED, RULES
-from specviz.view.words.numbers import UNKNOWN, percent
 
 _RULES: dict[str, str] = {rule: "hsd = blockwise" if rule == CAPPED else rule for rule in RULES}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.events import End, Event, Header, Prefill
+from specviz.numerals import number
 from specviz.text import running
 from specviz.trace.bundled import RecordingAbout, bundled_abouts
 from specviz.trace.files import KEPT_MB, Damaged, Plain, most_bytes, resolve
 from specviz.trace.migrate import major_of, record_of
 from specviz.view.frame.run_header import sampling
-from specviz.view.words.numbers import number
 
 _TAIL = 1 << 16  # bytes within which the last line of a trace ends
 _FIRST_LINES = 64  # among which the prompt stands

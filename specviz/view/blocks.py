@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from specviz import numerals
 from specviz.runlog.run import Mark
 from specviz.view.frame.parts import Series, WhyRow
 from specviz.view.words import numbers
@@ -151,14 +152,14 @@ Block = Facts | Words | TableBlock | Plot | Heat
 def written(value: float | None, unit: Unit) -> str:
     """A value as it stands on a screen."""
     if value is None:
-        return numbers.UNKNOWN
+        return numerals.UNKNOWN
     if unit in ("share", "percent"):
-        return numbers.prob(value) if unit == "share" else numbers.percent(value)
+        return numerals.prob(value) if unit == "share" else numerals.percent(value)
     if unit == "count":
         return f"{value:,.0f}"
     if unit == "seconds":
         return numbers.short_seconds(value)
-    return f"{numbers.number(value)} ms" if unit == "ms" else numbers.number(value)
+    return f"{numerals.number(value)} ms" if unit == "ms" else numerals.number(value)
 
 
 def value_text(chart: Plot, curve: PlotCurve, at: int) -> str:
@@ -226,7 +227,7 @@ def series_plot(series: Series, axis: str, title: str, mark: Mark = "accepted") 
     """A share by position, depth or count, with its intervals and how many it rests on."""
     curve = PlotCurve("share", series.values, mark, lows=series.lows, highs=series.highs, ns=series.ns)
     lowest = min(zip(series.values, series.xs, series.ns, strict=True), default=None)
-    takeaway = f"; lowest at {axis} {lowest[1]}: {numbers.prob(lowest[0])} of {lowest[2]}" if lowest else ""
+    takeaway = f"; lowest at {axis} {lowest[1]}: {numerals.prob(lowest[0])} of {lowest[2]}" if lowest else ""
     return Plot(
         series.name,
         title,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from specviz.engines.watch import WatchPicture
 from specviz.engines.watch.picture import EngineShare, ill_engines, usual_length
 from specviz.judge import Evidence, Finding, judge
+from specviz.numerals import UNKNOWN
 from specviz.runlog.run import Mark
 from specviz.text import running
 from specviz.view.blocks import Block, Cell, Plot, PlotCurve, TableBlock, Words
-from specviz.view.words.numbers import UNKNOWN
 
 _MOST_LOOKS = 60  # of the curve, the newest
 _MARKS: tuple[Mark, ...] = ("accepted", "bonus", "recovered", "rejected")

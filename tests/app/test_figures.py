@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from specviz.numerals import number
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Frame, Player
@@ -15,7 +16,6 @@ from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import RunBlocks
 from specviz.view.stage import page as painted
-from specviz.view.words.numbers import number
 from specviz.view.words.palette import STYLES, glyph
 from specviz_app.figures.blocks import fig_plot
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows

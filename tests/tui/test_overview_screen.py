@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
+from specviz.numerals import number
 from specviz.view.panels.overview.build import OverviewPanel
-from specviz.view.words.numbers import number
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.blocks import interval_bar
 from specviz_tui.panels.overview import OverviewPane

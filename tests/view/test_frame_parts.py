@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from specviz import events as ev
+from specviz import numerals
 from specviz.cli.printing import setting
 from specviz.metrics import measure
 from specviz.runlog.fold import fold
@@ -389,7 +390,7 @@ def test_the_root_of_a_prompt_is_named_by_its_tail() -> None:
     ],
 )
 def test_probabilities(value: float | None, text: str) -> None:
-    assert numbers.prob(value) == text
+    assert numerals.prob(value) == text
 
 
 @pytest.mark.parametrize(
@@ -397,7 +398,7 @@ def test_probabilities(value: float | None, text: str) -> None:
     [(None, "—"), (3.42, "3.42"), (0.293, ".29"), (-0.5, "-.50"), (12.0, "12"), (0.0, "0"), (1234.5, "1,234")],
 )
 def test_numbers(value: float | None, text: str) -> None:
-    assert numbers.number(value) == text
+    assert numerals.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -413,7 +414,7 @@ def test_numbers(value: float | None, text: str) -> None:
     ],
 )
 def test_percentages(value: float, text: str) -> None:
-    assert numbers.percent(value) == text
+    assert numerals.percent(value) == text
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ import re
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from specviz.view.words.numbers import apart, number, span, within
+from specviz.numerals import number
+from specviz.view.words.numbers import apart, span, within
 
 UNIT = st.one_of(
     st.floats(0, 1, exclude_max=True),

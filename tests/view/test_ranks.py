@@ -7,6 +7,7 @@ import pytest
 
 from specviz import events as ev
 from specviz.events import Event
+from specviz.numerals import prob
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.text import shown
@@ -15,7 +16,6 @@ from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import BUCKETS, COSTS, Confusion, RankFilter, RanksModel, RunRanks
 from specviz.view.play.build import FrameBuilder
-from specviz.view.words.numbers import prob
 from specviz.view.words.palette import ROOT, Phase
 from support.rank_trace import rank_events
 from support.traces import make_events, make_header, of_kind

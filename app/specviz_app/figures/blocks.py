@@ -4,8 +4,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.numerals import UNKNOWN
 from specviz.view.blocks import Heat, Look, Plot, PlotCurve, TableBlock, interval, value_text
-from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence

@@ -4,10 +4,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from specviz.numerals import number, percent
 from specviz.runlog.run import Mark
 from specviz.view.panels.exits.grid import ExitGrid
 from specviz.view.panels.exits.what_if import ExitText, TextCell
-from specviz.view.words.numbers import fine, number, percent
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import safe, sentence, short

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
+from specviz.numerals import number, percent
 from specviz.runlog.run import Mark
 from specviz.text import clip
 from specviz.view.panels.lanes.model import BranchView, Chart, ClassifierView, Clock, ConfStep, Fan, LaneBlock
-from specviz.view.words.numbers import fine, number, percent
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import BLOCKS, VOID, BlockKind, colour, glyph
 from specviz_app.figures import base
 from specviz_app.figures.base import safe, sentence, short

@@ -6,13 +6,13 @@ from functools import partial
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.numerals import plural
 from specviz.text import clip
 from specviz.view.find.fields import HINT, NAMES
 from specviz.view.find.search import filter_for, first_matches
 from specviz.view.frame.run_header import warning_groups
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import Overview
-from specviz.view.words.numbers import plural
 from specviz_app.server.core import place_name
 from specviz_app.ui import below, blocks, guard, parts, state
 from specviz_app.ui.pages import PanelBelow, all_below

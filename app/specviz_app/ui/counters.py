@@ -9,8 +9,8 @@ from specviz.engines.watch import WatchPicture, picture_of, read_history
 from specviz.engines.watch.history import is_history
 from specviz.engines.watch.picture import CLOSED
 from specviz.judge import Evidence, judge
+from specviz.numerals import number
 from specviz.text import running
-from specviz.view.words.numbers import number
 from specviz_app.figures import watch as draw
 from specviz_app.server.server import current
 from specviz_app.ui import parts, state

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from specviz import numerals
 from specviz.console import standard_output
 from specviz.text import running
-from specviz.view.words import numbers
 from specviz_lab.prove.controls import Caught
 from specviz_lab.prove.layouts import LAYOUTS
 from specviz_lab.prove.report import ProofVerdict, ProvedJob, full, number
@@ -105,7 +105,7 @@ def _law_cell(done: ProvedJob) -> Text:
 
 def _golden_cell(done: ProvedJob) -> Text:
     if done.golden is None:
-        return Text(numbers.UNKNOWN, style="dim")
+        return Text(numerals.UNKNOWN, style="dim")
     good = bool(done.agrees)
     return Text(
         f"{number(done.golden.expected_accepted)} {'✓' if good else '✗'}", style="green" if good else "bold red"
@@ -115,7 +115,7 @@ def _golden_cell(done: ProvedJob) -> Text:
 def _form_cell(done: ProvedJob) -> Text:
     good = done.proof.closed_form_holds
     if good is None:
-        return Text(numbers.UNKNOWN, style="dim")
+        return Text(numerals.UNKNOWN, style="dim")
     return Text("✓", style="green") if good else Text(f"✗ {number(done.proof.closed_form)}", style="bold red")
 
 

@@ -2,13 +2,13 @@
 
 import click
 
+from specviz import numerals
 from specviz.cli import FAILED, OK
 from specviz.cli.flags import JSON, flag, text
 from specviz.cli.printing import echo_json, narrate
 from specviz.errors import SpecvizError
 from specviz.probability.table_models import CASES
 from specviz.text import running
-from specviz.view.words import numbers
 from specviz_lab.commands.proofs import in_turn, print_proofs
 from specviz_lab.prove.controls import CONTROLS, catch, registered
 from specviz_lab.prove.jobs import MOST, QUICK, case_jobs, case_subjects
@@ -61,7 +61,7 @@ def command(
     if longer:
         layouts = ", ".join(dict.fromkeys(job.layout.name for job in longer))
         narrate(
-            f"specviz: left out for time: {numbers.plural(len(longer), 'longer proof')} ({layouts}); "
+            f"specviz: left out for time: {numerals.plural(len(longer), 'longer proof')} ({layouts}); "
             f"a named VERIFIER or --layout makes those of at most {MOST:,} drafts"
         )
     conclusion = verdict(done, caught)

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from specviz import numerals
 from specviz.cli.printing import cells, figure, narrate, setting, table_of
 from specviz.console import standard_output
 from specviz.events import Calibration, End, Header
@@ -23,7 +24,6 @@ from specviz.view.frame.judgement import RunCard, RunJudgement
 from specviz.view.panels.built import block_panels
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.ranks.model import BUCKETS
-from specviz.view.words import numbers
 
 _NARROWEST = 100  # columns of a table when standard output is not a terminal
 _BAR = 24
@@ -175,7 +175,7 @@ def _modelled(modelled: Modelled | None, pair: bool) -> Iterator[Table]:
     table = table_of("modelled clock", "value", "")
     for name, meaning in _MODELLED if pair else _ALONE:
         value = getattr(modelled, name)
-        table.add_row(name, numbers.UNKNOWN if value is None else figure(value), meaning)
+        table.add_row(name, numerals.UNKNOWN if value is None else figure(value), meaning)
     yield table
 
 
@@ -213,7 +213,7 @@ def _confusion(
 
 
 def _share(hits: int, n: int) -> str:
-    return numbers.percent(hits / n if n else None)
+    return numerals.percent(hits / n if n else None)
 
 
 def _branches(metrics: Metrics) -> Iterator[Table]:
@@ -243,7 +243,7 @@ def _trees(metrics: Metrics) -> Iterator[Table]:
     if metrics.block_counts:
         table = table_of("block_counts", "calls", "starts", "offered", "sent", "tested", "accepted", "ms a call")
         for block, count in metrics.block_counts.items():
-            ms = figure(count.ns / count.calls / 1e6) if count.calls else numbers.UNKNOWN
+            ms = figure(count.ns / count.calls / 1e6) if count.calls else numerals.UNKNOWN
             row = (count.calls, count.starts, count.nodes, count.sent, count.tested, count.accepted)
             table.add_row(f"block {block}", *(f"{n:,}" for n in row), ms)
         yield table
@@ -262,7 +262,7 @@ def _adapted(counts: AdaptCounts) -> Table:
     table.add_row("queries", f"{counts.n_queries:,}", ", ".join(f"{name} {n}" for name, n in counts.actions.items()))
     table.add_row("reasons", "", ", ".join(f"{name} {n}" for name, n in counts.reasons.items()))
     table.add_row("spent_s", figure(counts.spent_s), f"seconds of exploring, of {figure(counts.budget_s)} allowed")
-    table.add_row("regret", numbers.UNKNOWN if counts.regret is None else figure(counts.regret), "seconds")
+    table.add_row("regret", numerals.UNKNOWN if counts.regret is None else figure(counts.regret), "seconds")
     table.add_row("n_reverted", f"{counts.n_reverted:,}", "updates taken back")
     table.add_row("version", str(counts.version), "of the drafter's weights")
     return table

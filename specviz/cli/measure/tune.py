@@ -15,9 +15,9 @@ from specviz.cli.request import check_models, check_place, checked_device, check
 from specviz.errors import SpecvizError, suggestion
 from specviz.knobs import KnobSpec
 from specviz.methods import Method, all_methods, get_method
+from specviz.numerals import UNKNOWN, plural, times
 from specviz.sources.prompts import load_prompts
 from specviz.text import running
-from specviz.view.words.numbers import UNKNOWN, plural, times
 
 if TYPE_CHECKING:
     from specviz.tuning.measured import TuneReport

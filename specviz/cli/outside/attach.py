@@ -13,9 +13,9 @@ from specviz.cli.outside.warned import waited_for, warned
 from specviz.cli.printing import narrate, terminal_text
 from specviz.cli.signals import terminable
 from specviz.errors import SpecvizError
+from specviz.numerals import plural
 from specviz.text import running
 from specviz.trace.recorder import existing
-from specviz.view.words.numbers import plural
 
 if TYPE_CHECKING:
     from specviz.engines.rounds.server import EngineServer

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TextIO
 
-from specviz import events
+from specviz import events, numerals
 from specviz.cli.run.result import QueryRow, StreamResult, seconds
 from specviz.events import Adapt, AdaptArm, Event, Fork, Match, Rollback, Signal
 from specviz.metrics import Estimate
@@ -283,13 +283,13 @@ def learning(row: QueryRow) -> list[str]:
     adapt, length = row.adapt, _value(row.metrics.mean_acceptance_length)
     if adapt is None:
         return [str(row.q), _domain(row, 10), length, "", "", "not over", *[""] * 5]
-    gain = "" if adapt.gain is None else f"{signed(adapt.gain)} ±{numbers.number(adapt.se)}"
+    gain = "" if adapt.gain is None else f"{signed(adapt.gain)} ±{numerals.number(adapt.se)}"
     cost = adapt.update_s if adapt.update_s is not None else adapt.cost
     return [
         str(row.q),
         _domain(row, 10),
         length,
-        numbers.number(adapt.s),
+        numerals.number(adapt.s),
         adapt.action,
         why(adapt),
         gain,
@@ -326,16 +326,16 @@ def thought(arm: AdaptArm) -> str:
     """One learning action with the bandit's estimates of it."""
     most = "∞" if arm.ucb is None else seconds(arm.ucb)
     return (
-        f"{arm.action}  gain {signed(arm.gain)} ±{numbers.number(arm.se)} tokens a round, saves {seconds(arm.save)}, "
+        f"{arm.action}  gain {signed(arm.gain)} ±{numerals.number(arm.se)} tokens a round, saves {seconds(arm.save)}, "
         f"costs {seconds(arm.cost)}: {seconds(arm.lcb)} .. {most} · taken {arm.n} times"
     )
 
 
 def signed(value: float) -> str:
     """`+.12`, `-.03`, `0`."""
-    text = numbers.number(abs(value))
+    text = numerals.number(abs(value))
     return text if text == "0" else f"{'-' if value < 0 else '+'}{text}"
 
 
 def _value(estimate: Estimate | None) -> str:
-    return numbers.number(None if estimate is None else estimate.value)
+    return numerals.number(None if estimate is None else estimate.value)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from specviz import events
+from specviz import events, numerals
 from specviz.errors import SpecvizError
 from specviz.events import Event
 from specviz.metrics import Estimate, Metrics, Tally
@@ -123,7 +123,7 @@ class Result:
         metrics = self.tally.summary()
         seconds = self.tally.totals["ns"]
         ended, total = _REASONS.get(self.finish, self.finish), sum(self._stage_ns.values()) or 1
-        shares = " · ".join(f"{stage} {numbers.percent(ns / total)}" for stage, ns in self._stage_ns.items() if ns)
+        shares = " · ".join(f"{stage} {numerals.percent(ns / total)}" for stage, ns in self._stage_ns.items() if ns)
         lines = [
             f"{metrics.n_emitted} tokens in {metrics.n_rounds} rounds, {numbers.duration(seconds)}: "
             f"{shown_estimate(metrics.tokens_per_second)} tokens/s · ended: {ended}",
@@ -144,8 +144,8 @@ def _acceptance(metrics: Any) -> str:
 def shown_estimate(estimate: Estimate | None) -> str:
     """Value and how far it can be trusted."""
     if estimate is None:
-        return numbers.UNKNOWN
-    return f"{numbers.number(estimate.value)} {numbers.uncertainty(estimate)}".strip()
+        return numerals.UNKNOWN
+    return f"{numerals.number(estimate.value)} {numbers.uncertainty(estimate)}".strip()
 
 
 @dataclass(slots=True)
@@ -364,7 +364,7 @@ class StreamResult(Result):
             regret.append(f"{seconds(sums['next_regret_s'])} by the next query decoded with each action")
         return [
             f"learning    {kept}{resets}, weights v{sums['version']} · updates took {seconds(sums['update_s'])} beside "
-            f"{seconds(sums['serving_s'])} of serving ({numbers.percent(share)}), exploring "
+            f"{seconds(sums['serving_s'])} of serving ({numerals.percent(share)}), exploring "
             f"{seconds(sums['explored_s'])} of {seconds(sums['budget_s'])}",
             f"regret      {' · '.join(regret)}, over {self.tally.adapted.n} queries",
         ]

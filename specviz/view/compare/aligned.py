@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from specviz.events import prob
+from specviz.numerals import number, plural
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord, TextToken
 from specviz.view.compare.texts import NOT_ON_RECORD, comparable, n_alike, numbered_alike, prompt_keys, target_of
 from specviz.view.frame.run_header import badge, of_whole_run, run_info
-from specviz.view.words.numbers import apart, number, plural
+from specviz.view.words.numbers import apart
 from specviz.view.words.palette import Tone
 
 LETTERS = "ABCDEF"

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import SpecvizError
+from specviz.numerals import plural
 from specviz.runlog.fold import Run
 from specviz.view.compare.aligned import LETTERS, Aligned, aligned, listed
 from specviz.view.compare.figures import Compared, Steps, compared, steps
 from specviz.view.compare.sets import RunSet, set_of, shared_requests
 from specviz.view.compare.settings import Setting, settings
 from specviz.view.compare.texts import TextParting, TextsBeside, parting
-from specviz.view.words.numbers import plural
 
 MOST = len(LETTERS)  # most runs whose colours differ clearly in one plot
 

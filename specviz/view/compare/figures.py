@@ -8,11 +8,12 @@ from itertools import chain
 
 from specviz.metrics import Estimate, Metrics
 from specviz.metrics.sets import Beside, beside
+from specviz.numerals import UNKNOWN, number
 from specviz.runlog.fold import Run
 from specviz.view.compare.sets import Request, RunSet, shared_requests
 from specviz.view.frame.parts import Metric, Series
 from specviz.view.frame.series import metric, one_series
-from specviz.view.words.numbers import MINUS, UNKNOWN, number, uncertainty
+from specviz.view.words.numbers import MINUS, uncertainty
 
 # name, label, help
 ROWS = (

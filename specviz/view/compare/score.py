@@ -2,8 +2,8 @@
 
 import msgspec
 
+from specviz.numerals import plural
 from specviz.view.compare.aligned import Aligned, LaneRound, RunLane
-from specviz.view.words.numbers import plural
 from specviz.view.words.palette import STYLES
 
 WINDOW = 600  # positions that are shown at a time

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.events import Header, ModelInfo, Prefill
+from specviz.numerals import UNKNOWN
 from specviz.text import running
-from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.numbers import knob as shown
 
 _MACHINE = ("threads", "products", "exact", "layers", "python", "torch", "transformers", "machine", "system")

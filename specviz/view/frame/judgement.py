@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from specviz.judge.evidence import LEAST_ROUNDS
 from specviz.judge.finding import Finding
-from specviz.view.words.numbers import plural
+from specviz.numerals import plural
 from specviz.view.words.palette import Tone
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ import msgspec
 
 from specviz.events import Fork
 from specviz.knobs import KnobSpec
+from specviz.numerals import number
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.frame import Feed, Options
 from specviz.view.frame.parts import KnobBar, KnobItem, KnobMoves
-from specviz.view.words.numbers import half_width, number
+from specviz.view.words.numbers import half_width
 from specviz.view.words.numbers import knob as shown
 
 _WHEN = {"R": "next round", "Q": "next prompt", "X": "next run"}

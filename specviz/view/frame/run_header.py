@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.events import Header, ModelInfo, Outside, Promise, Warn
+from specviz.numerals import UNKNOWN, number
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.view.frame.frame import Feed, PlayState, RunInfo
 from specviz.view.words.models import EXACT, exactness, precision, rounding
-from specviz.view.words.numbers import UNKNOWN, fraction, knob, number
+from specviz.view.words.numbers import fraction, knob
 from specviz.view.words.palette import STATES, StateName, Tone
 
 _OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}

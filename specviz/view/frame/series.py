@@ -4,11 +4,12 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from specviz.numerals import number, percent, prob, times
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint, Rounds
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.parts import Metric, Series
-from specviz.view.words.numbers import bar, number, percent, prob, times, uncertainty
+from specviz.view.words.numbers import bar, uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import Estimate, Metrics, Tally

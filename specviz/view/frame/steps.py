@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import msgspec
 
 from specviz.events import Verify
+from specviz.numerals import UNKNOWN
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord, TextToken
 from specviz.runlog.tree import RoundTree
 from specviz.text import LONGEST, running, shown
 from specviz.view.frame.frame import Cursor, Strip
-from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import CLOSING, ROOT, Phase
 
 

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from specviz.judge.evidence import Evidence, Find, RoundsCounted
 from specviz.judge.judging import judge as findings_of
+from specviz.numerals import number, percent, plural, times
 from specviz.runlog.fold import Run
 from specviz.view.frame.judgement import NO_JUDGEMENT, RunJudgement
 from specviz.view.judge.outside import run_card
-from specviz.view.words.numbers import number, percent, plural, times, uncertainty
+from specviz.view.words.numbers import uncertainty
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, PlainSpeed, Tally

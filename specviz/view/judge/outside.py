@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from specviz.events import Header, Outside, Reported
 from specviz.judge.identities import counted_twice, violations
+from specviz.numerals import number, plural, prob
 from specviz.runlog.fold import Run
 from specviz.text import running
 from specviz.trace.rules import unlike_ours
 from specviz.traits import CAPPED, TOKENWISE
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.run_header import outside_tone
-from specviz.view.words.numbers import number, plural, prob
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, Tally

@@ -11,8 +11,9 @@ from statistics import median
 from specviz.errors import SpecvizError, suggestion
 from specviz.events import prob
 from specviz.metrics.tally import Tally
+from specviz.numerals import number, times
 from specviz.view.play.player import Player
-from specviz.view.words.numbers import fine, number, times
+from specviz.view.words.numbers import fine
 
 _FIELD = re.compile(r"\{([^{}]+)\}")
 

@@ -8,6 +8,7 @@ from weakref import WeakMethod
 
 import msgspec
 
+from specviz.numerals import percent
 from specviz.runlog.fold import Run
 from specviz.runlog.rounds import RoundPoint
 from specviz.runlog.run import Mark, RoundRecord
@@ -23,7 +24,6 @@ from specviz.view.judge.judgement import judge
 from specviz.view.panels import AnyPanel, CachedValue, Panel, PanelContext, all_panels, remarks
 from specviz.view.play.tree import TreeLayout, layout, tree
 from specviz.view.why.explain import why
-from specviz.view.words.numbers import percent
 from specviz.view.words.palette import CLOSING, PHASE_WORDS, ROOT, Phase, glyph
 
 if TYPE_CHECKING:

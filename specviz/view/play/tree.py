@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from specviz.events import prob as linear
+from specviz.numerals import UNKNOWN, percent, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
 from specviz.runlog.tree import RoundTree
@@ -29,7 +30,7 @@ from specviz.view.frame.frame import (
 from specviz.view.frame.steps import Moment, node_text
 from specviz.view.play.fit import TreeChildren, TreePruner, drafted_kin, every_kin, tree_map
 from specviz.view.why.node_context import never_tested, values
-from specviz.view.words.numbers import UNKNOWN, percent, plural, prob, ratio
+from specviz.view.words.numbers import ratio
 from specviz.view.words.palette import CLOSING, ROOT, LinkShape, Phase, ValueName, glyph, word
 
 _TRIES = 4  # times that a layout is filled up

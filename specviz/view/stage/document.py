@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from specviz.numerals import UNKNOWN
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, TextToken
 from specviz.text import NEWLINE
@@ -32,7 +33,6 @@ from specviz.view.stage.parts import (
     Token,
 )
 from specviz.view.stage.words import PHASES
-from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 

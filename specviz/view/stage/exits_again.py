@@ -14,6 +14,7 @@ from specviz.cost.exit_setting import exit_setting
 from specviz.errors import SpecvizError
 from specviz.events.early_exit import GRID
 from specviz.knobs import KnobSpec
+from specviz.numerals import prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.frame.frame import Values
@@ -23,7 +24,6 @@ from specviz.view.stage.decided import DecidedRound, what_if_knob, what_if_why
 from specviz.view.stage.moments import RoundMoments
 from specviz.view.stage.parts import StageRound, WhatIfKnob
 from specviz.view.words.numbers import knob as shown_knob
-from specviz.view.words.numbers import prob
 from specviz.view.words.palette import CLOSING, ROOT
 from specviz.whatif import ExitsAgain, replay_texts
 from specviz.whatif.exits import Texts

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from specviz.numerals import plural
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.frame import Frame, TreeNode
 from specviz.view.frame.steps import Moment
 from specviz.view.why.explain import why
-from specviz.view.words.numbers import plural
 from specviz.view.words.palette import ROOT, Phase
 
 PHASES = ("Root", "Draft", "Verify", "Accept / reject", "Close", "Commit")  # for a line of six signs

@@ -1,7 +1,7 @@
 """A round of early exit under another setting, in a sentence."""
 
+from specviz.numerals import plural
 from specviz.view.whatif.round import changed_words
-from specviz.view.words.numbers import plural
 from specviz.whatif import Change, ExitsAgain
 
 

@@ -7,9 +7,10 @@ it as it was recorded.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from specviz.numerals import number, plural
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
-from specviz.view.words.numbers import apart, fine, knob, number, plural
+from specviz.view.words.numbers import apart, fine, knob
 from specviz.view.words.palette import glyph
 from specviz.whatif import Change, Decision, RoundAgain, TestAgain
 

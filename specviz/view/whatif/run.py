@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from specviz.numerals import number, plural
 from specviz.view.whatif.round import changed_words
-from specviz.view.words.numbers import MINUS, number, plural, uncertainty
+from specviz.view.words.numbers import MINUS, uncertainty
 from specviz.whatif import Change, RunAgain
 
 DECISION_ONLY = "decision only: every round on the recorded text before it; the rounds do not add up to another run"

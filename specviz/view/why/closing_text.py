@@ -2,13 +2,14 @@
 
 from specviz.events import Closing, Fork, Match, Verify, Window
 from specviz.events import prob as linear
+from specviz.numerals import percent, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.why.node_context import carried, foreign_rule, paths
 from specviz.view.why.values_text import ENDED
-from specviz.view.words.numbers import percent, prob, within
+from specviz.view.words.numbers import within
 
 N_ENTRIES = 5
 _EMPTY = {

@@ -11,6 +11,7 @@ import msgspec
 
 from specviz.events import Closing, Verify
 from specviz.events import prob as linear
+from specviz.numerals import number, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.view.frame.parts import Remark, Why, WhyRow
@@ -19,7 +20,7 @@ from specviz.view.why.closing_text import closing_title, closing_words, residual
 from specviz.view.why.node_context import NodeContext, case, foreign_rule, title
 from specviz.view.why.otherwise import otherwise
 from specviz.view.why.values_text import flip, node_words
-from specviz.view.words.numbers import apart, fine, joint, number, ordinal, plural, prob, ratio, within
+from specviz.view.words.numbers import apart, fine, joint, ordinal, ratio, within
 from specviz.view.words.palette import CLOSING, ROOT, Phase, glyph, word
 
 

@@ -5,11 +5,12 @@ The nearest change that the record knows; None where it knows none. A node that 
 
 import math
 
+from specviz.numerals import number
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.view.why.node_context import NodeContext, case
 from specviz.view.why.values_text import flip
-from specviz.view.words.numbers import apart, fine, number, span
+from specviz.view.words.numbers import apart, fine, span
 
 
 def otherwise(run: Run, tree: RoundTree, facts: NodeContext) -> str | None:

@@ -7,8 +7,9 @@ later candidate is tested against a residual row: there the threshold alone is g
 import math
 from typing import TYPE_CHECKING
 
+from specviz.numerals import percent
 from specviz.traits import NAIVE
-from specviz.view.words.numbers import apart, fine, joint, percent
+from specviz.view.words.numbers import apart, fine, joint
 
 if TYPE_CHECKING:
     from specviz.metrics.replay_rules import ChainPosition

@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable
 
 from specviz.events import DraftStep
+from specviz.numerals import percent, plural, times
 from specviz.traits import TOKENWISE
 from specviz.view.frame.parts import Flip
 from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
-from specviz.view.words.numbers import apart, fine, percent, plural, times, within
+from specviz.view.words.numbers import apart, fine, within
 
 _CAVEAT = "decision only, later text may differ"
 

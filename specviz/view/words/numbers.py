@@ -10,39 +10,11 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from specviz.numerals import UNKNOWN, number, percent, plural, prob, times
+from specviz.numerals import UNKNOWN, number, percent, prob, times
 
 if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
-__all__ = [
-    "BARS",
-    "MINUS",
-    "UNKNOWN",
-    "apart",
-    "bar",
-    "duration",
-    "fine",
-    "fraction",
-    "growth",
-    "half_width",
-    "joint",
-    "knob",
-    "mean",
-    "number",
-    "ordinal",
-    "percent",
-    "plural",
-    "prob",
-    "ratio",
-    "seconds",
-    "share",
-    "short_seconds",
-    "span",
-    "times",
-    "uncertainty",
-    "within",
-]
 _CENTRED = 0.1  # of the width: an interval that is off its number by more is written by its ends
 MINUS = "−"
 BARS = "▁▂▃▄▅▆▇█"

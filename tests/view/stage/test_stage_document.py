@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from specviz.events import Closing, Commit, Event, Node
+from specviz.numerals import prob
 from specviz.trace import read_events
 from specviz.view import Cursor, Feed, Options, Player
 from specviz.view.frame.frame import TreeNode
@@ -15,7 +16,7 @@ from specviz.view.frame.parts import Why
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.stage.document import document, head, one_round, wire
 from specviz.view.stage.parts import StageMoment, StageRound
-from specviz.view.words.numbers import prob, ratio
+from specviz.view.words.numbers import ratio
 from support.rank_trace import rank_events
 from support.recordings import RECORDINGS
 from support.traces import make_events

@@ -1,7 +1,7 @@
 """What the core says unasked: its warnings while it runs, their list, and what ended it."""
 
+from specviz.numerals import plural
 from specviz.view.frame.run_header import WarningGroup, warning_groups, warning_text
-from specviz.view.words.numbers import plural
 from specviz_tui.common.actions import Actions
 from specviz_tui.common.keymap import Key
 from specviz_tui.screens.dialogs import ListChoice, PickScreen

@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from specviz.numerals import UNKNOWN, number
 from specviz.text import clip, pad
 from specviz.view.blocks import (
     Block,
@@ -21,7 +22,7 @@ from specviz.view.blocks import (
     value_text,
 )
 from specviz.view.frame.parts import WhyRow
-from specviz.view.words.numbers import BARS, UNKNOWN, number
+from specviz.view.words.numbers import BARS
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, indented, wrapped
 
 WIDEST_BAR, LEAST_BAR = 44, 3

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from specviz.commands import Start
 from specviz.events import At, Note
+from specviz.numerals import percent
 from specviz.sources.base import Source
 from specviz.sources.live_run import IdleWords
 from specviz.sources.model_names import ModelNames
@@ -14,7 +15,6 @@ from specviz.sources.talking_run import ChatRun, proposed
 from specviz.text import running
 from specviz.view import WATCHED, Feed, Frame, Options, Player, Run
 from specviz.view.frame.judgement import CountedRun
-from specviz.view.words.numbers import percent
 from specviz_tui.common.bookmarks import keep_bookmark, kept_bookmarks
 
 WORDS = IdleWords("nothing is open: press o", "press p to enter a prompt")

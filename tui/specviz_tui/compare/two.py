@@ -6,6 +6,7 @@ from rich.text import Text
 from textual.binding import Binding
 
 from specviz.knobs import KnobSpec
+from specviz.numerals import plural
 from specviz.runlog.fold import Run
 from specviz.sources.two_settings import STOPPED, ABRuns, ABSettings
 from specviz.view.compare import Aligned, SideBySide, comparison_of, set_of
@@ -13,7 +14,6 @@ from specviz.view.compare.aligned import LETTERS
 from specviz.view.compare.texts import NOT_ON_RECORD
 from specviz.view.frame.knob_bar import step_of, without_effect
 from specviz.view.words.numbers import knob as shown
-from specviz.view.words.numbers import plural
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.paint import FAINT, STRONG
 from specviz_tui.compare.screen import CompareScreen

@@ -15,12 +15,12 @@ from textual.containers import VerticalScroll
 from textual.reactive import reactive
 from textual.widgets import Static
 
+from specviz.numerals import prob
 from specviz.text import clip, pad
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import Column, ExitCell, ExitOptions, HeatMap, LayersModel
 from specviz.view.words import palette
-from specviz.view.words.numbers import prob
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, indented, painter_of

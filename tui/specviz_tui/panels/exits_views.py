@@ -2,12 +2,12 @@
 
 from rich.text import Text
 
+from specviz.numerals import UNKNOWN
 from specviz.text import clip, pad
 from specviz.view.blocks import Words, twin
 from specviz.view.panels.exits.model import BANDS, CellInfo, Column, HeatMap, LayersModel, PendingStairs
 from specviz.view.panels.exits.sweeps import few
 from specviz.view.words import palette
-from specviz.view.words.numbers import UNKNOWN
 from specviz_tui.common.blocks import paint, painted, titled
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitted, indented, joined
 

@@ -3,6 +3,7 @@
 from rich.style import Style
 from rich.text import Text
 
+from specviz.numerals import prob
 from specviz.runlog.run import Mark
 from specviz.text import clip, pad
 from specviz.view.blocks import twin
@@ -10,7 +11,6 @@ from specviz.view.frame.frame import TreeFrame
 from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, CellList, ExpansionView, RanksModel
 from specviz.view.panels.ranks.text import none_judged, rank_words, unknown_words
 from specviz.view.words import palette
-from specviz.view.words.numbers import prob
 from specviz_tui.common.blocks import heat, paint, painted, square_at
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, sentence, wrapped
 from specviz_tui.widgets.tree_rows import listed

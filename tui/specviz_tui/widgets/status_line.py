@@ -9,10 +9,10 @@ from textual import events
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from specviz.numerals import UNKNOWN
 from specviz.runlog.run import Mark
 from specviz.view.frame.frame import Frame, RunInfo
 from specviz.view.frame.parts import Metric
-from specviz.view.words.numbers import UNKNOWN
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import FrameWidget, Pressed
 from specviz_tui.common.key_tables import screen_keys, screens

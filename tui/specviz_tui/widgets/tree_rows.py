@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from specviz.numerals import UNKNOWN, prob
 from specviz.text import clip
 from specviz.view.frame.frame import TreeFrame, TreeNode
-from specviz.view.words.numbers import UNKNOWN, apart, prob, within
+from specviz.view.words.numbers import apart, within
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, Painter, bar
 from specviz_tui.widgets.tree_columns import columns
 from specviz_tui.widgets.tree_line import Row

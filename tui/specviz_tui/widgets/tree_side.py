@@ -9,11 +9,11 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from specviz.numerals import prob
 from specviz.view.frame.frame import Frame, TreeMap
 from specviz.view.frame.parts import Series
 from specviz.view.panels.glance.build import Glance, GlanceBar, GlancePanel
 from specviz.view.words import palette
-from specviz.view.words.numbers import prob
 from specviz_tui.common.frame_widget import NodePicked
 from specviz_tui.common.paint import CURSOR, FAINT, STRONG, Painter, bar, painter_of
 from specviz_tui.common.titled import OneStyle

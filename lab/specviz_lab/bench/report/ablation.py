@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from specviz.comparison.sheets import Column, Sheet, margin, sheet
+from specviz.numerals import UNKNOWN, number, percent
 from specviz.text import running
-from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz_lab.bench.ablation import Ablation, Claim, VariantResult
 from specviz_lab.bench.report.page import equality_sheet, interval, machine_line, plain, share, value
 

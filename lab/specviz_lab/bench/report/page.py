@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from specviz.comparison.machine import Machine
 from specviz.comparison.sheets import Column, Sheet, sheet
 from specviz.metrics.estimate import Estimate
-from specviz.view.words.numbers import UNKNOWN, number, percent
+from specviz.numerals import UNKNOWN, number, percent
 from specviz_lab.bench.statistics import Equality
 
 

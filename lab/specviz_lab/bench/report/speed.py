@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from specviz.comparison.sheets import Column, Sheet, sheet
+from specviz.numerals import UNKNOWN, number, percent
 from specviz.text import running
-from specviz.view.words.numbers import UNKNOWN, number, percent
 from specviz_lab.bench.exit_costs import ExitCosts, WidthTime
 from specviz_lab.bench.lengths import BestLength
 from specviz_lab.bench.report.page import equality_sheet, interval, machine_line, plain

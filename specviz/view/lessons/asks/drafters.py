@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from specviz.events import LayerTrace
+from specviz.numerals import number, percent, plural
 from specviz.runlog.fold import Run
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import AskScene
 from specviz.view.lessons.parts import LessonBoard, LessonQuestion
 from specviz.view.play.player import Player
-from specviz.view.words.numbers import number, percent, plural
 from specviz.view.words.palette import glyph
 
 LOOKUP, SMALLER, OWN_LAYERS, NETWORK = range(4)

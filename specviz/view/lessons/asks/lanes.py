@@ -1,11 +1,11 @@
 """Questions about drafting while the target works: what is thrown away, and who waits for whom."""
 
 from specviz.events import Rollback, Settle
+from specviz.numerals import number, plural
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
 from specviz.view.lessons.parts import LessonBoard, LessonQuestion
-from specviz.view.words.numbers import number, plural
 from specviz.view.words.palette import Phase
 
 

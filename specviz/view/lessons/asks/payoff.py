@@ -4,10 +4,11 @@ A round with K drafted tokens costs one pass of the target and K steps of the dr
 `kept(K) + 1` tokens. Plain decoding writes one a pass, so the speed-up is `(kept(K) + 1) / (1 + K c)`.
 """
 
+from specviz.numerals import number, plural, times
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import AskScene, Idea, around
 from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
-from specviz.view.words.numbers import fine, number, plural, times
+from specviz.view.words.numbers import fine
 from specviz.whatif import Change, decide_run
 
 _NEAR_EVEN = 0.05

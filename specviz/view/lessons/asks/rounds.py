@@ -1,9 +1,10 @@
 """Questions about a round and its tests: how many are kept, whether one is, where it breaks, what comes instead."""
 
+from specviz.numerals import plural
 from specviz.view.lessons.asks._scene import FAR, NEAR, AskScene, Idea, around
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.why.closing_text import closing_words
-from specviz.view.words.numbers import fine, plural
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import CLOSING, Phase
 from specviz.whatif import Change, decide
 

@@ -1,9 +1,10 @@
 """Questions about a test that looks at whole prefixes, the longest first."""
 
+from specviz.numerals import plural
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
 from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
-from specviz.view.words.numbers import fine, plural
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
 from specviz.whatif import Change, RoundAgain, decide
 

@@ -2,10 +2,11 @@
 
 from math import prod
 
+from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
-from specviz.view.words.numbers import fine, number, plural
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
 
 _ROOT = -1

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from specviz.numerals import prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Query, RoundRecord
 from specviz.runlog.tree import RoundTree
@@ -18,7 +19,6 @@ from specviz.view.panels.exits.model import Column, ExitOptions, HeatMap, Layers
 from specviz.view.panels.exits.parts import GateTally, gate_plot, ledger, spent, stairs, timing
 from specviz.view.panels.exits.sweeps import Sweeps, sweeps
 from specviz.view.panels.exits.text import cell_info, over_run
-from specviz.view.words.numbers import prob
 from specviz.view.words.palette import Phase
 
 COLUMNS = 64  # rows on the map

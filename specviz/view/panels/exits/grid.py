@@ -15,8 +15,8 @@ from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added,
 from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, Gate, LayerTrace
+from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
-from specviz.view.words.numbers import number, percent
 
 KNOBS = AXES
 SYMBOLS = {"alpha": "α", "tau": "τ", "d_max": "d", "w_max": "w"}

@@ -10,12 +10,13 @@ from specviz.cost.exit_replay import annealed, one_rival
 from specviz.cost.exit_setting import ExitSetting
 from specviz.cost.ledger import ClimbCost, RoundCost
 from specviz.events import ExitRound, Gate, LayerTrace
+from specviz.numerals import UNKNOWN, number, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.blocks import Cell, Destination, Plot, PlotCurve, TableBlock, Words
 from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import Column, PendingStairs, StairStep
-from specviz.view.words.numbers import MINUS, UNKNOWN, duration, growth, number, plural, prob
+from specviz.view.words.numbers import MINUS, duration, growth
 
 
 def stairs(climbs: Climbs, columns: Sequence[Column]) -> PendingStairs | None:

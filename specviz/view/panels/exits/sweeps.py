@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from specviz.errors import SpecvizError
+from specviz.numerals import number, percent
 from specviz.runlog.run import Mark
 from specviz.view.blocks import Cell, Plot, PlotCurve, TableBlock
-from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
     from specviz.cost.exit_replay import ExitKnobs, Text, Total

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from specviz.events import prob as linear
+from specviz.numerals import UNKNOWN, number, plural, prob
 from specviz.runlog.run import Mark
 from specviz.text import quoted
 from specviz.view.blocks import Facts, Plot, PlotCurve
@@ -10,7 +11,7 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import CellInfo, Column, ExitCell
 from specviz.view.panels.exits.parts import signed
-from specviz.view.words.numbers import UNKNOWN, apart, number, plural, prob
+from specviz.view.words.numbers import apart
 
 NOT_SAVED = "Layers it has not passed are not saved arithmetic: every row passes all of them before the round ends."
 _HOW = {

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.cost.exit_replay import ExitKnobs, Text, Total
+from specviz.numerals import UNKNOWN, number, percent
 from specviz.runlog.run import Mark
 from specviz.view.blocks import Cell, Plot, PlotCurve, TableBlock
 from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, TextReplay, bounds_text
-from specviz.view.words.numbers import UNKNOWN, number, percent
 
 _SAME = 5e-3  # differences that are not shown
 

@@ -5,12 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import Series
 from specviz.view.frame.series import one_series
 from specviz.view.panels import CachedValue, Panel, PanelContext
-from specviz.view.words.numbers import number, percent
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

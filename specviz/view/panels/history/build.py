@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import ceil
 
+from specviz.numerals import UNKNOWN, number, percent, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.traits import MethodTraits
@@ -11,7 +12,6 @@ from specviz.view.frame.frame import PanelOptions
 from specviz.view.panels import CachedValue, PanelContext
 from specviz.view.panels.built import BlockModel, BlockPanel
 from specviz.view.panels.history.counts import RoundCounts, TokenFate
-from specviz.view.words.numbers import UNKNOWN, number, percent, plural, prob
 
 _WINDOWS = 24  # places of a chart
 _TOKENS, _ROUNDS = 60, 200  # lines of a table

@@ -16,10 +16,10 @@ import msgspec
 
 from specviz.cost.model_clock import DraftForward, ModelClock, ModelledRound, Rates, RoundFacts, Work, facts_of, work_of
 from specviz.events import Signal, Span
+from specviz.numerals import UNKNOWN
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.panels.lanes.model import Fate, LaneBlock
-from specviz.view.words.numbers import UNKNOWN
 from specviz.view.words.palette import BlockKind
 
 ASSUMED_T = 0.001  # seconds of a draft forward where none was measured

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
+from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.view.frame.parts import WhyRow
@@ -15,7 +16,7 @@ from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFac
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
-from specviz.view.words.numbers import number, percent, seconds
+from specviz.view.words.numbers import seconds
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cost.payoff import LEAST_TESTS, Payoff, PositionChance, RoundCosts, payoff
 from specviz.events import Calibration, Header
+from specviz.numerals import number, percent, plural, times
 from specviz.runlog.run import Mark
 from specviz.view.blocks import Block, Plot, PlotCurve, Words
 from specviz.view.judge.judgement import parted_words
-from specviz.view.words.numbers import growth, number, percent, plural, times
+from specviz.view.words.numbers import growth
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

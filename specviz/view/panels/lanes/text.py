@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.events import DraftStep, Fork, Match, Node, Posterior, Rollback, Settle, Signal
 from specviz.events import prob as linear
+from specviz.numerals import UNKNOWN, percent, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import quoted
@@ -23,7 +24,7 @@ from specviz.view.panels.lanes.model import (
     LaneBlock,
     LaneBranchToken,
 )
-from specviz.view.words.numbers import UNKNOWN, apart, percent, plural, prob, seconds
+from specviz.view.words.numbers import apart, seconds
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics

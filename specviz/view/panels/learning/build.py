@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from specviz.events import Adapt
+from specviz.numerals import UNKNOWN, number
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, Query, RoundRecord
 from specviz.text import shown
@@ -19,7 +20,7 @@ from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels import PanelContext
 from specviz.view.panels.built import BlockModel, BlockPanel
-from specviz.view.words.numbers import UNKNOWN, number, short_seconds
+from specviz.view.words.numbers import short_seconds
 
 ACTIONS: dict[str, str] = {
     "skip": "learn nothing",

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from specviz.numerals import UNKNOWN, number, percent, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark
 from specviz.view.blocks import Cell, Facts, Plot, PlotCurve, TableBlock, Words, series_plot
@@ -14,7 +15,7 @@ from specviz.view.frame.series import Meter, histogram, metric, overhead, series
 from specviz.view.judge.judgement import judge
 from specviz.view.panels import Panel, PanelContext
 from specviz.view.panels.overview.model import Overview, OverviewOptions, RunBlocks
-from specviz.view.words.numbers import MINUS, UNKNOWN, number, percent, prob, uncertainty
+from specviz.view.words.numbers import MINUS, uncertainty
 from specviz.view.words.palette import glyph, word
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
@@ -17,7 +18,6 @@ from specviz.view.panels.ranks.model import ExpansionView, RankOptions, RanksMod
 from specviz.view.panels.ranks.text import ending_words, offered_words, shape_words
 from specviz.view.panels.ranks.tree import badges, chosen, drafted_rows, expansion_views, tree_text
 from specviz.view.why.closing_text import closing_words
-from specviz.view.words.numbers import number, percent
 from specviz.view.words.palette import CLOSING, Phase
 
 if TYPE_CHECKING:

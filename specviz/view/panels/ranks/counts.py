@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from specviz.numerals import number, percent, plural, prob
 from specviz.runlog.fold import Run
 from specviz.text import shown
 from specviz.view.blocks import Cell, Facts, Heat, Plot, PlotCurve, Square, TableBlock
@@ -21,7 +22,7 @@ from specviz.view.panels.ranks.model import (
     RunRanks,
 )
 from specviz.view.panels.ranks.tree import cost_of
-from specviz.view.words.numbers import mean, number, percent, plural, prob, share
+from specviz.view.words.numbers import mean, share
 from specviz.view.words.palette import COSTS as COST_STYLES
 from specviz.view.words.palette import RankCost
 

@@ -9,13 +9,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from specviz.events import Expansion
+from specviz.numerals import number, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
 from specviz.text import quoted
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, Confusion, ExpansionView, Outcome, RanksModel
-from specviz.view.words.numbers import fine, number, ordinal, plural, prob
+from specviz.view.words.numbers import fine, ordinal
 from specviz.view.words.palette import ROOT
 
 

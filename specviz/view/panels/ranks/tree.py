@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from specviz.events import Expansion, Node, prob
+from specviz.numerals import number
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
@@ -12,7 +13,7 @@ from specviz.view.frame.steps import Moment, node_text, root_text
 from specviz.view.panels.ranks.facts import offering, true_token
 from specviz.view.panels.ranks.model import BUCKETS, ExpansionView, OfferedToken, Outcome
 from specviz.view.panels.ranks.text import node_phrase, truth_words, width_words
-from specviz.view.words.numbers import fine, number
+from specviz.view.words.numbers import fine
 from specviz.view.words.palette import CLOSING, ROOT, RankCost
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from specviz.events import Closing
 from specviz.events import prob as prob_of
+from specviz.numerals import prob
 from specviz.runlog.fold import Run
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.steps import node_text
@@ -18,7 +19,7 @@ from specviz.view.panels.verification.rules import comparison, paired, survival
 from specviz.view.panels.verification.scan import ScanView, excess, scan
 from specviz.view.why.node_context import case, looked_at, why_no_chain
 from specviz.view.why.values_text import node_words
-from specviz.view.words.numbers import fine, joint, prob
+from specviz.view.words.numbers import fine, joint
 from specviz.view.words.palette import Phase
 
 if TYPE_CHECKING:

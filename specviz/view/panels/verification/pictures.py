@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from specviz.numerals import UNKNOWN, number, prob
 from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view.blocks import Block, Cell, Heat, Plot, PlotCurve, Square, TableBlock, Words
@@ -14,7 +15,7 @@ from specviz.view.panels.verification.model import (
     VerificationModel,
     WeighedToken,
 )
-from specviz.view.words.numbers import UNKNOWN, apart, fine, number, prob
+from specviz.view.words.numbers import apart, fine
 from specviz.view.words.palette import STYLES, glyph
 
 _LATER = "the target has not judged the draft yet"

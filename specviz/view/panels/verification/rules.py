@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from specviz.numerals import number, plural
 from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 from specviz.view.frame.parts import Metric
@@ -11,7 +12,6 @@ from specviz.view.frame.steps import node_text
 from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
 from specviz.view.panels.verification.scan import LABELS, ScanView
 from specviz.view.why.node_context import n_carried
-from specviz.view.words.numbers import number, plural
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft

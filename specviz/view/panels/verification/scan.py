@@ -7,6 +7,7 @@ does not scan backward it says what hsd would have done.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.numerals import UNKNOWN
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
 from specviz.traits import CAPPED, NAIVE, TOKENWISE, Letter, Order, VerifierTraits
@@ -14,7 +15,7 @@ from specviz.view.frame.run_header import badge
 from specviz.view.frame.steps import Moment, node_text
 from specviz.view.panels.verification.model import Scan, ScanColumn, ScanRow
 from specviz.view.why.node_context import Path
-from specviz.view.words.numbers import UNKNOWN, apart, fine, joint
+from specviz.view.words.numbers import apart, fine, joint
 from specviz.view.words.palette import Phase, glyph
 
 if TYPE_CHECKING:
