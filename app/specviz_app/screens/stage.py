@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, overview, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import address, around, below, counters, guard, lessons, parts, state, together
+from specviz_app.ui import address, around, below, clinic, counters, guard, lessons, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -84,7 +84,8 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
     first_minute.loading(server)
     component = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
     named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(viewer)
-    run, lesson = viewer.player.run, lessons.data(viewer.name)
+    run, lesson, case = viewer.player.run, lessons.data(viewer.name), clinic.played(viewer.name)
+    guided = named or lesson is not None or case is not None or together.mode()
     data = {
         "url": STAGE,
         "whatIf": WHAT_IF,
@@ -97,10 +98,10 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         "here": first_minute.offer(server, run),
         "lesson": lesson,
         "lessons": lessons.offer(),
-        "welcome": [] if named or lesson is not None or together.mode() else first_minute.welcome(server, viewer.name),
-        "panels": overview.with_finding(viewer, below.row(viewer)),
-        "panel": below.opened(),
-        "large": below.large(),
+        "welcome": [] if guided else first_minute.welcome(server, viewer.name),
+        "panels": [clinic.TAB] if case is not None else overview.with_finding(viewer, below.row(viewer)),
+        "panel": clinic.TAB[0] if case is not None else below.opened(),
+        "large": below.large(case is not None),
         **together.data(server, viewer.name),
     }
     on = {
@@ -112,7 +113,10 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         **together.handlers(server, KEY, lambda: viewer),
     }
     parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
-    below.show(viewer, state.dark())
+    if case is not None:
+        clinic.show(case, state.dark())
+    else:
+        below.show(viewer, state.dark())
     if named:
         state.put_place(viewer)
     around.watch(viewer)

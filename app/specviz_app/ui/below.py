@@ -25,9 +25,9 @@ def opened() -> str:
     return wanted if any(panel.id == wanted for panel in all_below()) else ""
 
 
-def large() -> bool:
-    """Whether the panel that is open has the window for itself, but for what plays."""
-    return bool(opened() and address.asks(LARGE))
+def large(other: bool = False) -> bool:
+    """Whether the panel that is open, or what stands in its place, has the window for itself, but for what plays."""
+    return bool((opened() or other) and address.asks(LARGE))
 
 
 def row(viewer: Viewer) -> list[tuple[str, str, str]]:

@@ -3,6 +3,8 @@
 The address names the lesson; the run that is looked at is the one that the lesson is over.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,11 +12,13 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_script, lesson_traces, next_lesson
+from specviz.view.clinic import case_names
 from specviz_app.server.server import Server
 from specviz_app.ui import address, guard, state
+from specviz_app.ui.below import LARGE
 from specviz_app.ui.library import choices
 
-LESSON, TEACH = "lesson", "teach"
+LESSON, TEACH, CLINIC = "lesson", "teach", "clinic"
 _FIRST = "1"
 _LED = "lesson-led"  # in the session's state: the lesson whose run was chosen last
 
@@ -22,18 +26,27 @@ _LED = "lesson-led"  # in the session's state: the lesson whose run was chosen l
 def lead(server: Server) -> None:
     """Before the run is chosen: that of the lesson which the address names, once; who chooses another run leaves it."""
     named = _named()
-    if named is None:
-        st.session_state.pop(_LED, None)
-        return
-    trace = bundled_lessons()[named].trace
-    if st.session_state.get(_LED) != named:
-        st.session_state[_LED] = named
-        if trace not in choices(server, state.uploads()):
-            state.uploads()[trace] = lesson_traces()[trace]
-        state.open_next(trace)
-        address.forget(address.AT)
-    elif st.session_state.get(address.SRC) not in (None, trace):
+    trace = bundled_lessons()[named].trace if named is not None else ""
+    if not led_to(server, _LED, named, trace, lambda: lesson_traces()[trace]):
         leave()
+
+
+def led_to(server: Server, key: str, named: str | None, run: str, file: Callable[[], Path]) -> bool:
+    """Choose the run of what the address names, once; False where another run was chosen since.
+
+    `key`: in the session's state, what was named last; `file`: where the run lies that is not in the list.
+    """
+    if named is None:
+        st.session_state.pop(key, None)
+    elif st.session_state.get(key) != named:
+        st.session_state[key] = named
+        if run not in choices(server, state.uploads()):
+            state.uploads()[run] = file()
+        state.open_next(run)
+        address.forget(address.AT)
+    elif st.session_state.get(address.SRC) not in (None, run):
+        return False
+    return True
 
 
 def _named() -> str | None:
@@ -88,6 +101,14 @@ def button() -> None:
                 on_click=guard.obeyed(go),
                 args=(lesson.id,),
             )
+        st.button(
+            "Clinic · what ails this run?",
+            key="clinic",
+            help=f"{len(case_names())} cases: what somebody posted, evidence to open, fault and next step to name",
+            width="stretch",
+            on_click=guard.obeyed(address.put),
+            args=({LESSON: None, CLINIC: _FIRST, LARGE: "1"},),
+        )
 
 
 def go(told: object) -> None:
@@ -96,6 +117,6 @@ def go(told: object) -> None:
         leave()
         return
     try:
-        address.put({LESSON: str(bundled_lessons()[lesson_id(told)].number)})
+        address.put({LESSON: str(bundled_lessons()[lesson_id(told)].number), CLINIC: None})
     except SpecvizError as error:
         state.note(str(error))

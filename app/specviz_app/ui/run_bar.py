@@ -8,7 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.text import running
 from specviz_app.server.core import UPLOAD_MB
 from specviz_app.server.server import Server
-from specviz_app.ui import address, gallery, lessons
+from specviz_app.ui import address, clinic, gallery, lessons
 from specviz_app.ui.address import SRC
 from specviz_app.ui.library import bring, choices
 from specviz_app.ui.parts import plain
@@ -22,6 +22,7 @@ def run_bar(server: Server) -> None:
     """The run, and a way to bring another."""
     problem = _take_upload()
     lessons.lead(server)
+    clinic.lead(server)
     take_wanted()
     names = list(choices(server, uploads()))
     if st.session_state.get(SRC) not in (None, *names):

@@ -101,12 +101,23 @@ def case_names() -> list[str]:
     return names
 
 
-def read_case(number: int) -> PlayedCase:
-    """The case of that number, from 1. Raises SpecvizError."""
+def case_folder(number: int) -> Path:
+    """Where the case of that number lies, from 1. Raises SpecvizError."""
     names = case_names()
     if not 1 <= number <= len(names):
         raise SpecvizError(f"no case {number}; there are 1 to {len(names)}")
-    name = names[number - 1]
+    return assets("clinic") / names[number - 1]
+
+
+def case_run(folder: Path) -> Path:
+    """The recording of a case."""
+    return packed_path(folder / "run.sv.jsonl")
+
+
+def read_case(number: int) -> PlayedCase:
+    """The case of that number, from 1. Raises SpecvizError."""
+    folder = case_folder(number)
+    name = folder.name
     planted, kind, _ = name.split("-")
     texts, about = case_texts(), case_texts()[int(planted)]
     ill, rng = kind == "ill", random.Random(number)
@@ -120,7 +131,7 @@ def read_case(number: int) -> PlayedCase:
         name,
         int(planted) if ill else HEALTHY,
         about["posts"] if ill else about["suspects"],
-        exhibits_of(_evidence(assets("clinic") / name)),
+        exhibits_of(_evidence(folder)),
         tuple(about["decides"]),
         tuple(steps),
         steps.index(right),
