@@ -26,14 +26,22 @@ class ServedRule:
         return min(1.0, p / q) if q > 0 else None
 
 
-_BACKWARD = {"direction": "backward", "letter": "w", "same_rule_as": "hsd", "replays_as": "hsd"}
+# Of the verifiers by these names in specviz, which may not be installed beside the engine.
+_TOKENWISE = {"replays_as": "tokenwise", "page": "docs/papers/speculative-sampling.md"}
+_BACKWARD = {
+    "direction": "backward",
+    "letter": "w",
+    "same_rule_as": "hsd",
+    "replays_as": "hsd",
+    "page": "docs/papers/hsd.md",
+}
 RULES = {
     "p/q": ServedRule(
         "tokenwise",
         "same law",
         "kept if u < p/q, for tokens drawn from q",
         ratio=True,
-        traits={"replays_as": "tokenwise"},
+        traits=_TOKENWISE,
     ),
     "one-hot": ServedRule(
         "tokenwise",
@@ -42,7 +50,7 @@ RULES = {
         "argmax",
         ratio=True,
         point_mass=True,
-        traits={"replays_as": "tokenwise"},
+        traits=_TOKENWISE,
     ),
     "block": ServedRule(
         "blockwise", "same law", "the longest prefix whose joint test passes is kept", traits=_BACKWARD

@@ -148,7 +148,7 @@ def test_tokens_are_those_of_plain_decoding(
                 logits[place, token] += 50.0 * right
             return logits
 
-        monkeypatch.setattr(trained.network, "speak", knowing)
+        monkeypatch.setattr(trained.network, "head_logits", knowing)
         for done in run.rounds():
             most = max(most, done.n_accepted)
             run.request("gamma", rng.choice([0, 1, 3, 8]))
@@ -189,7 +189,7 @@ def test_its_chances_are_multiplied(target: ModelAdapter, monkeypatch: pytest.Mo
         assert len(done.draft) == kept
 
 
-@pytest.mark.parametrize("what", ["speak", "sureness"])
+@pytest.mark.parametrize("what", ["head_logits", "sureness"])
 def test_numbers_that_are_not_finite_draft_nothing(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
