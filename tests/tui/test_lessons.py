@@ -137,6 +137,10 @@ async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, siz
             elif step.do is not None:
                 assert KEYS[step.do.name] in ("home", "down") or KEYS[step.do.name] in step.do.terminal
                 await pilot.press(KEYS[step.do.name])
+                if not DEEDS[step.do.name].ends:
+                    await settle(pilot)
+                    assert state(app).at == at, "looking around is not cut short"
+                    await pilot.press("L")
             else:
                 await pilot.press("L")
             await settle(pilot)

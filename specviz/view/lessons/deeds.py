@@ -11,11 +11,13 @@ from specviz.view.lessons.parts import LessonDeed
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """`terminal`: key and words; `browser`: the same there; `actions`: those of the terminal that count."""
+    """`terminal`: key and words; `browser`: the same there; `actions`: those of the terminal that count.
+    `ends`: whether the step is done with it; when they have looked around, only learners know."""
 
     terminal: str
     browser: str
     actions: tuple[str, ...] = ()
+    ends: bool = True
 
 
 DEEDS: dict[str, Deed] = {
@@ -24,7 +26,7 @@ DEEDS: dict[str, Deed] = {
     "next phase": Deed("> (next phase)", "→ (next step), as often as it takes,", ("phase(1)", "step(1)")),
     "next round": Deed("] (next round)", "] (next round)", ("round(1)",)),
     "next rejection": Deed("} (next rejection)", "} (next rejection)", ("rejection(1)",)),
-    "look at nodes": Deed("← → ↑ ↓: look at some nodes", "click some nodes", ("move",)),
+    "look at nodes": Deed("← → ↑ ↓: look at some nodes", "click some nodes", ("move",), ends=False),
 }
 
 

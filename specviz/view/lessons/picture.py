@@ -6,23 +6,29 @@ from dataclasses import replace
 import msgspec
 
 from specviz.runlog.run import Mark
-from specviz.view.frame.frame import Frame
+from specviz.view.frame.frame import Frame, TreeNode
 from specviz.view.frame.parts import Counts
 from specviz.view.words.palette import STYLES, glyph
 
 
 def with_marks(frame: Frame, marks: Mapping[int, Mark], words: str, ascii: bool = False) -> Frame:
     """Nodes with other fates, `words` in place of the counts, and no reasons: those on record are of the old fates."""
-    nodes = tuple(
-        msgspec.structs.replace(
-            node,
-            mark=marks[node.id],
-            glyph=glyph(marks[node.id], ascii),
-            word=STYLES[marks[node.id]].word,
-            winning=marks[node.id] == "accepted",
-        )
-        if node.id in marks
-        else node
-        for node in frame.tree.nodes
-    )
+    nodes = tuple(_marked(node, marks[node.id], ascii) if node.id in marks else node for node in frame.tree.nodes)
     return replace(frame, tree=replace(frame.tree, nodes=nodes), counts=Counts(words), why=None)
+
+
+def _marked(node: TreeNode, mark: Mark, ascii: bool) -> TreeNode:
+    """A node with its fate; where that is another one, without the test on record, which would contradict it."""
+    values, texts = node.values, node.texts
+    if mark != node.mark:
+        values = msgspec.structs.replace(values, u=None, thr=None, lo=None, hi=None)
+        texts = msgspec.structs.replace(texts, u="")
+    return msgspec.structs.replace(
+        node,
+        mark=mark,
+        glyph=glyph(mark, ascii),
+        word=STYLES[mark].word,
+        winning=mark == "accepted",
+        values=values,
+        texts=texts,
+    )

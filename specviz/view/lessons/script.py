@@ -5,7 +5,7 @@ from typing import Any
 
 from specviz.errors import SpecvizError, suggestion
 from specviz.view.lessons.asks import ASKS, BOARDS, AskScene, Opener, moment_at
-from specviz.view.lessons.deeds import deed
+from specviz.view.lessons.deeds import DEEDS, deed
 from specviz.view.lessons.facts import filled
 from specviz.view.lessons.lesson import Lesson
 from specviz.view.lessons.parts import LessonMoment, LessonScript, LessonStep, LessonUntil
@@ -42,7 +42,10 @@ class _Step:
     def made(self) -> LessonStep:
         written = self.written
         did, until = written.get("do", ""), written.get("until", {})
-        waits = LessonUntil(phase=until.get("phase", 0), round=until.get("round", 0)) if until else LessonUntil(did=did)
+        if until:
+            waits = LessonUntil(phase=until.get("phase", 0), round=until.get("round", 0))
+        else:
+            waits = LessonUntil(did=did if did in DEEDS and DEEDS[did].ends else "")
         ask, board = written.get("ask"), written.get("board")
         return LessonStep(
             say=self._words(written["say"]),

@@ -104,5 +104,5 @@ def _not(kind: int, seen: _Evidence) -> str:
     if kind == SMALLER and n > seen.n_calls:
         return f"It is called for each token; here {plural(seen.n_calls, 'call')} brought {plural(n, 'token')}."
     if kind == OWN_LAYERS:
-        return f"Its own layers would cost a good part of a pass; a call takes {percent(seen.share)} of one."
+        return f"Its own layers would take more of a pass than {percent(seen.share)} a call."
     return f"That is quicker: here a call takes {percent(seen.share)} of a pass of the target."

@@ -35,7 +35,7 @@ def thrown_away(scene: AskScene) -> LessonQuestion:
         ideas,
         otherwise="Those that became text are not among them.",
         shown=str(lost),
-        reason=f"{lost}: {rejected} rejected, {others} drafted on a text that did not come.",
+        reason=f"{rejected} rejected, {others} drafted on a text that did not come.",
         unit="tokens",
         before=scene.moment(Phase.VERIFY),
         after=scene.end(),
@@ -76,7 +76,7 @@ def slower_side(scene: AskScene) -> LessonQuestion:
         raise scene.refuse(f"r{scene.record.r} has no time on both lanes")
     longer = int(draft > target)
     reason = (
-        f"drafting takes {number(draft)} ms, the target's pass {number(target)} ms: the longer of the two sets the pace"
+        f"Drafting takes {number(draft)} ms, the target's pass {number(target)} ms: the longer of the two sets the pace"
     )
     choices = [
         ("the target", f"{reason}." if not longer else f"No: {reason}."),

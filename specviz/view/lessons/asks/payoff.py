@@ -97,7 +97,7 @@ def best_length(scene: AskScene) -> LessonQuestion:
         ideas,
         otherwise=f"A whole number from 0 to {len(brings) - 1} is meant.",
         shown=f"K = {best}",
-        reason=f"K = {best}: {number(brings[best])} tokens for {number(1 + best * cost)} passes, {gain}.",
+        reason=f"{number(brings[best])} tokens for {number(1 + best * cost)} passes, {gain}.",
     )
 
 
@@ -140,13 +140,13 @@ def even_cost(scene: AskScene) -> LessonQuestion:
         around(value, "Those are the tokens a round."),
     ]
     return scene.number(
-        f"{length} guesses bring {number(value)} tokens a round. How much of a pass may a step cost to be no slower?",
+        f"{length} guesses bring {number(value, 3)} tokens a round. What share of a pass may a step cost at most?",
         even,
         _NEAR_EVEN / 2,
         ideas,
         otherwise="Plain decoding takes one pass a token: tokens = 1 + K c is where both are alike.",
         shown=fine(even),
-        reason=f"({number(value)} − 1) / {length} = {fine(even)} of a pass, at most.",
+        reason=f"({number(value, 3)} − 1) / {length} = {fine(even)} of a pass, at most.",
     )
 
 

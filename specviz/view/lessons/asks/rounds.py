@@ -25,7 +25,8 @@ def n_kept(scene: AskScene) -> LessonQuestion:
     ]
     if lost is not None:
         ideas.append((kept + 2, levels, "Too many: behind the first test that fails nothing is kept, however good."))
-    ideas.append((0, kept - 1, f"Too few: {reason}; only a failed test ends the draft."))
+    few = "Too few: a p/q below 1 fails nothing yet; only a u that is not below it ends the draft."
+    ideas.append((0, kept - 1, few))
     return scene.number(
         f"How many of the {levels} drafted tokens will be kept?",
         kept,
@@ -60,7 +61,7 @@ def n_written(scene: AskScene) -> LessonQuestion:
         ideas,
         otherwise="A whole number is meant.",
         shown=str(written),
-        reason=f"{written}: {kept} kept and {own}, all for one pass of the target.",
+        reason=f"{kept} kept and {own}, all for one pass of the target.",
         unit="tokens",
         before=scene.moment(Phase.ACCEPT, len(scene.family.tests)),
         after=scene.end(CLOSING),
@@ -98,7 +99,7 @@ def first_lost(scene: AskScene) -> LessonQuestion:
 
 def _fails(scene: AskScene, node: int) -> str:
     bound = scene.record.verdicts[node].thr or 0.0
-    return f"{scene.word(node)}: u {fine(scene.u(node))} is not below p/q {fine(bound)}."
+    return f"u {fine(scene.u(node))} is not below p/q {fine(bound)}."
 
 
 def kept(scene: AskScene) -> LessonQuestion:
@@ -144,7 +145,7 @@ def keep_chance(scene: AskScene) -> LessonQuestion:
         around(q - p, "That is q − p. A chance of p/q makes up for what the draft offered too often."),
         around(1 - right, "That is the chance that it is rejected."),
         around(p * q, "That is p times q. The draft has drawn it already, so q divides."),
-        (1 + NEAR, FAR, "No chance is above 1. It is min(1, p/q)."),
+        (1 + NEAR, FAR, "A chance lies between 0 and 1: .5, or 50%."),
     ]
     return scene.number(
         f"With which chance is {scene.word(node)} kept? p {fine(p)}, q {fine(q)}",
@@ -154,8 +155,7 @@ def keep_chance(scene: AskScene) -> LessonQuestion:
         otherwise="Divide: what the target gives it, by what the draft gave it, and at most 1.",
         shown=fine(right),
         reason=f"min(1, p/q) = {fine(right)}.",
-        before=scene.moment(Phase.VERIFY, 0, node),
-        after=scene.moment(Phase.ACCEPT, _order(scene, node), node),
+        before=scene.moment(Phase.VERIFY, 0, node),  # and no `after`: u of the test is not asked about
     )
 
 
@@ -184,12 +184,11 @@ def replaced(scene: AskScene) -> LessonQuestion:
             words = f"p − q is {fine(weight)} only. Not the largest p counts but what the draft offered too little of."
         choices.append((f"{name} ({numbers})", words))
     right = [name for name, *_ in offered].index(top[0])
-    drawn = scene.run.word(closing.token) if closing.token is not None else "—"
     return scene.choice(
         "Instead of it one token is drawn by max(0, p − q). Which is likeliest?",
         choices,
         right,
-        reason=f"Its p − q is the largest. Drawn this time: {drawn}. {closing_words(scene.run, scene.family)}",
+        reason=f"Its p − q is the largest. {closing_words(scene.run, scene.family)}",
         before=scene.moment(Phase.ACCEPT, len(scene.family.tests), node),
         after=scene.moment(Phase.CLOSE, 0, CLOSING),
     )
@@ -209,7 +208,7 @@ def move_u(scene: AskScene) -> LessonQuestion:
         words = f"u {fine(u)}: {scene.word(node)} is {fate}; {plural(len(now.accepted), 'drafted token')} kept"
         stops.append(SliderStop(fine(u), words, dict(now.marks)))
         turned = (fate == "accepted") != (was == "accepted")
-        answers.append(LessonAnswer(k, k, f"{words}." if turned else f"{words}: no other fate yet.", turned))
+        answers.append(LessonAnswer(k, k, f"{words}." if turned else f"{words}, as before.", turned))
     rights = [k for k, answer in enumerate(answers) if answer.right]
     if not rights:
         raise scene.refuse(f"no u turns the fate of n{node}")

@@ -45,11 +45,10 @@ def other_rule(scene: AskScene) -> LessonQuestion:
         ideas,
         otherwise=f"Go from left to right: {why}.",
         shown=str(kept),
-        reason=f"{kept}: {why}. The whole-prefix test keeps {was}.",
+        reason=f"{why[0].upper()}{why[1:]}.",
         unit="tokens",
         value="p/q",
-        before=scene.moment(Phase.VERIFY),
-        after=scene.end(),
+        before=scene.moment(Phase.VERIFY),  # and no `after`: what the whole-prefix test keeps may be asked next
     )
 
 
@@ -65,13 +64,14 @@ def deciding(scene: AskScene) -> LessonQuestion:
         if node == right:
             continue
         if scene.family.depth[node] > scene.family.depth[right]:
-            words = f"Its test comes earlier but fails: u {fine(scene.u(node))}, needed below {fine(tests[node].thr)}."
+            numbers = f"u {fine(scene.u(node))}, needed below {fine(tests[node].thr)}"
+            words = f"The test of {scene.word(node)} comes earlier but fails: {numbers}."
         else:
             words = f"{scene.word(node)} stands further left: the scan begins at the end and has stopped before."
         answers.append(LessonAnswer(node, node, words))
     return LessonQuestion(
         kind="place",
-        text="The scan goes from the last token to the first and stops at the first test that passes. Where?",
+        text="The scan stops at the first test that passes. Where?",
         answers=tuple(answers),
         otherwise="That is no drafted token.",
         shown=scene.word(right),
@@ -83,7 +83,7 @@ def deciding(scene: AskScene) -> LessonQuestion:
 
 
 def _passes(scene: AskScene, node: int) -> str:
-    return f"{scene.word(node)}: u {fine(scene.u(node))} is below {fine(scene.record.verdicts[node].thr)}."
+    return f"u {fine(scene.u(node))} is below {fine(scene.record.verdicts[node].thr)}."
 
 
 def move_scan_u(scene: AskScene) -> LessonQuestion:

@@ -36,9 +36,9 @@ def waste(scene: AskScene) -> LessonQuestion:
         lost,
         0,
         ideas,
-        otherwise="All that went through the target, less those that became text (✓).",
+        otherwise="One path at most becomes text, and it has few nodes. All others bought nothing.",
         shown=str(lost),
-        reason=f"{lost}: {n} went through, {end.n_accepted} became text. That is the price of width.",
+        reason=f"{n} went through, {end.n_accepted} became text. That is the price of width.",
         unit="nodes",
         before=scene.moment(Phase.VERIFY),
         after=scene.end(),
@@ -70,10 +70,13 @@ def likeliest(scene: AskScene) -> LessonQuestion:
         answers=tuple(answers),
         otherwise="Depth 2 is asked for: a token right behind one of the first guesses.",
         shown=scene.word(right),
-        reason=f"{_product(scene, right, chance[right])}: chances along a path multiply.",
+        reason=f"{_product(scene, right, chance[right])}: chances along a path multiply.".removeprefix(
+            f"{scene.word(right)}: "
+        ),
         places=tuple(nodes),
         value="p",
         before=scene.moment(Phase.VERIFY),
+        after=scene.moment(Phase.VERIFY, 0, right),
     )
 
 
@@ -130,7 +133,7 @@ def best_shape(scene: AskScene) -> LessonQuestion:
         answers.append(LessonAnswer(k, k, f"{words}{'' if k in best else ': another shape keeps more'}.", k in best))
     return LessonQuestion(
         kind="slider",
-        text=f"{n} nodes, as one chain or in rows. Move the width to where most is kept.",
+        text=f"{n} nodes, as one chain or as several side by side (rows). Move the width to where most is kept.",
         answers=tuple(answers),
         otherwise="",
         shown=" or ".join(stops[k].label for k in best),
