@@ -123,7 +123,7 @@ def _answers(question: LessonQuestion) -> list[float]:
 def test_a_page_judges_answers_and_reads_numbers_as_python_does(browser: Any) -> None:
     asked = [step.question for id in LESSONS for step in lesson_script(id).steps if step.question is not None]
     page = browser.new_page()
-    names = "judged, readNumber, deeds: Object.keys(DEEDS)"
+    names = "judged, readNumber, isDone, deeds: Object.keys(DEEDS)"
     page.add_script_tag(type="module", content=f"{painter('lesson')}\nglobalThis.found = {{ {names} }};")
     page.wait_for_function("() => globalThis.found")
     grid = [_answers(question) for question in asked]
@@ -136,6 +136,9 @@ def test_a_page_judges_answers_and_reads_numbers_as_python_does(browser: Any) ->
     assert {verdict.right for verdicts in own for verdict in verdicts} == {True, False}
     assert page.evaluate("typed => typed.map(found.readNumber)", list(_TYPED)) == [read_number(text) for text in _TYPED]
     assert page.evaluate("found.deeds") == list(DEEDS)
+    acted = "{round: 9, phase: 6, acts: new Set(['choose', 'round 1'])}"
+    waits = page.evaluate(f"[{{}}, {{did: 'next round'}}].map((until) => found.isDone({{ until }}, {acted}))")
+    assert waits == [False, True], "a step that waits for nothing is left by the button, as in the terminal"
     page.close()
 
 

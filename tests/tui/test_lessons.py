@@ -188,6 +188,10 @@ async def test_a_question_hides_its_verdict_until_it_is_answered() -> None:
             assert app.feed.player.cursor == before, f"{key} would show the verdict"
         assert state(app).open
         assert "REJECTED" not in shown(app)
+        await pilot.press("L")  # may have been meant for the step before
+        await settle(pilot)
+        assert "L again: the answer" in shown(app)
+        assert state(app).open
         await pilot.press("L")  # passes
         await settle(pilot)
         assert "The answer: rejected" in shown(app)
@@ -257,3 +261,28 @@ async def test_the_list_marks_lessons_that_were_gone_through(chain_trace: object
         await begun(pilot, app)
         assert state(app).script.id == IDS[1]
         assert main(app).controller.group(LearningActions).lesson is not None
+
+
+async def test_a_slider_s_picture_does_not_keep_the_test_of_the_old_decision() -> None:
+    """A token that another u keeps would stand there as kept with a u that fails."""
+    app = learn_app(IDS[1])
+    at = next(k for k, step in enumerate(lesson_script(IDS[1]).steps) if step.question and step.question.stops)
+    async with app.run_test(size=WIDE) as pilot:
+        await begun(pilot, app)
+        while state(app).at < at:
+            await pilot.press("L")
+            await settle(pilot)
+        was = main(app).frame
+        question = state(app).question
+        assert was is not None
+        assert question is not None
+        right = next(k for k in range(len(question.stops)) if judge(question, k).right)
+        old = {node.id: node.mark for node in was.tree.nodes}
+        assert any(node.values.u is not None for node in was.tree.nodes)
+        await pilot.press(*["left"] * (question.start - right))
+        await settle(pilot)
+        now = main(app).frame
+        assert now is not None
+        turned = [node for node in now.tree.nodes if node.mark != old[node.id]]
+        assert turned
+        assert all(node.values.u is None and not node.note for node in turned)

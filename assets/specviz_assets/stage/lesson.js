@@ -31,9 +31,12 @@ export const DEEDS = {
   "look at nodes": { acts: ["choose"] },
 };
 
+// Whether a step waits for something; one that does not waits for the button that leads on.
+const awaits = (until) => Boolean(until && (until.did || until.phase || until.round));
+
 // Whether a person did what a step asks. `now`: the round and phase on screen, and the acts since the step began.
 export function isDone({ question, until }, { round, phase, acts }) {
-  if (question || !until || !acts.size) return false;
+  if (question || !awaits(until) || !acts.size) return false;
   const did = !until.did || DEEDS[until.did]?.acts.some((act) => acts.has(act));
   return Boolean(did) && phase >= (until.phase ?? 0) && round >= (until.round ?? 0);
 }
@@ -170,7 +173,7 @@ export class Lesson {
   }
 
   paintNext() {
-    const waits = this.question ? !this.solved : Boolean(this.step?.do || this.step?.until);
+    const waits = this.question ? !this.solved : awaits(this.step?.until);
     put(this.next, waits ? "skip ›" : this.at === this.steps.length - 1 ? "finish ›" : "next ›");
     this.next.classList.toggle("main", !waits);
   }

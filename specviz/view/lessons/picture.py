@@ -30,5 +30,6 @@ def _marked(node: TreeNode, mark: Mark, ascii: bool) -> TreeNode:
         word=STYLES[mark].word,
         winning=mark == "accepted",
         values=values,
+        note="" if mark != node.mark else node.note,
         texts=texts,
     )

@@ -101,7 +101,7 @@ class LearningActions(Actions):
     def _walk(self, state: LessonState, at: int) -> None:
         """To a step; one that asks goes to the moment before its verdict."""
         self._deeds = frozenset()
-        state = replace(state, at=at, typed="", stop=0, answer=None, verdict=None, shown=False)
+        state = replace(state, at=at, typed="", stop=0, answer=None, verdict=None, shown=False, passing=False)
         step, question = state.step, state.question
         if question is not None and question.kind == "slider":
             state = replace(state, stop=question.start)
@@ -221,7 +221,10 @@ class LearningActions(Actions):
             if by > 0:
                 self.controller.post(LessonsAsked((state and next_lesson(state.script.id)) or ""))
             return
-        if state.open and by > 0:
+        if state.open and by > 0 and not (state.teach or state.passing or state.verdict is not None):
+            # A step that was done goes on by itself: a key pressed to go on there may not give the answer away.
+            self._show(replace(state, passing=True))
+        elif state.open and by > 0:
             state = replace(state if state.verdict is not None and state.teach else state.given_up(), shown=True)
             if state.verdict is None or not state.verdict.right:
                 state = replace(state, stop=_right_stop(state))

@@ -18,6 +18,7 @@ from specviz_tui.common.paint import FAINT, STRONG, bar, painter_of
 
 ON = "L: on · backspace: back · esc: leave"
 PASS = "L: show the answer · esc: leave"
+PASS_AGAIN = "L again: the answer · esc: leave"
 BAR = 6  # cells of a bar on the board
 LOW = 28  # lines of a screen on which what was said makes room for the judgement
 SHORT = 60  # letters of choices that stand in one line
@@ -29,6 +30,7 @@ class LessonState:
 
     `teach`: whether answers stay hidden until they are asked for. `answer`: that was given to this step's question;
     `shown`: its verdict stands. `typed`: of a number that is being written; `stop`: of a slider.
+    `passing`: the answer was asked for once, with nothing tried.
     """
 
     script: LessonScript
@@ -39,6 +41,7 @@ class LessonState:
     answer: float | None = None
     verdict: LessonVerdict | None = None
     shown: bool = False
+    passing: bool = False
     marks: dict[int, LessonMark] = field(default_factory=dict)
 
     @property
@@ -167,7 +170,7 @@ def _asked(state: LessonState, question: LessonQuestion, say: str, tint: Style, 
     if state.verdict is not None:
         text.append(f"{gap}Not quite. ", style=tint).append(state.verdict.words)
         return text.append("  Try again, or L shows the answer.", style=FAINT)
-    return text.append(f"   {PASS}", style=FAINT)
+    return text.append(f"   {PASS_AGAIN if state.passing else PASS}", style=FAINT)
 
 
 def _answering(state: LessonState, question: LessonQuestion) -> str:
