@@ -10,7 +10,7 @@ from specviz.probability.draws import Stream, uniform
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree
-from specviz.view.lessons.parts import LessonAnswer, LessonMoment, LessonQuestion
+from specviz.view.lessons.parts import LessonAnswer, LessonMoment, LessonQuestion, SliderStop
 from specviz.view.play.player import Player
 from specviz.view.words.palette import Phase
 
@@ -109,7 +109,18 @@ class AskScene:
             kind="choice", text=text, answers=answers, choices=names, shown=names[right], otherwise="", **more
         )
 
+    def slider(self, text: str, marks: "list[SliderMark]", shown: str = "{}", **more: Any) -> LessonQuestion:
+        """A question for a stop of a slider. `shown`: the answer in words, `{}` in it the first right stop."""
+        rights = [stop.label for stop, _, right in marks if right]
+        if not rights:
+            raise self.refuse(f"no stop of the slider is right: {text}")
+        answers = tuple(LessonAnswer(k, k, words, right) for k, (_, words, right) in enumerate(marks))
+        stops = tuple(stop for stop, _, _ in marks)
+        words = shown.format(rights[0])
+        return LessonQuestion(kind="slider", text=text, answers=answers, stops=stops, shown=words, otherwise="", **more)
 
+
+SliderMark = tuple[SliderStop, str, bool]  # what is seen there, what is said to who answers there, whether it is right
 Idea = tuple[float, float, str]  # from, to, the idea that leads there
 
 

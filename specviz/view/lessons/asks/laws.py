@@ -2,8 +2,8 @@
 
 from specviz.events import prob
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import NEAR, AskScene, around
-from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
+from specviz.view.lessons.asks._scene import NEAR, AskScene, SliderMark, around
+from specviz.view.lessons.parts import LessonBoard, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
 from specviz.whatif import token_law
@@ -112,26 +112,20 @@ def lossy_rule(scene: AskScene) -> LessonQuestion:
 def loosen(scene: AskScene) -> LessonQuestion:
     """Drag the `knob` of a lossy `rule` until the law is off by a tenth."""
     two, rule, knob = TwoTokens(scene), str(scene.given["rule"]), str(scene.given["knob"])
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     for k in range(_STEPS + 1):
         slack = _LOOSEST * k / _STEPS
         value = two.law(rule, **{knob: slack})
         gap = two.p[0] - value
         words = f"{knob} {fine(slack)}: {two.names[0]} comes {fine(value)}, {_off(-gap)}"
-        stops.append(SliderStop(fine(slack), words, rows=two.rows(value, "written")))
         enough = gap >= OFF - 1e-9
-        answers.append(LessonAnswer(k, k, f"{words}." if enough else f"{words}: not {fine(OFF)} off yet.", enough))
-    if not any(answer.right for answer in answers):
-        raise scene.refuse(f"no {knob} up to {_LOOSEST} drives the law off by {OFF}")
-    first = next(k for k, answer in enumerate(answers) if answer.right)
-    return LessonQuestion(
-        kind="slider",
-        text=f"Keep with p/q + {knob}. Move {knob} until {two.names[0]} comes {fine(OFF)} too rarely.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=f"{stops[first].label} or more",
+        stop = SliderStop(fine(slack), words, rows=two.rows(value, "written"))
+        marks.append((stop, f"{words}." if enough else f"{words}: not {fine(OFF)} off yet.", enough))
+    return scene.slider(
+        f"Keep with p/q + {knob}. Move {knob} until {two.names[0]} comes {fine(OFF)} too rarely.",
+        marks,
+        "{} or more",
         reason="Every bit of it keeps more guesses and bends the law: faster, and no longer the target's text.",
-        stops=tuple(stops),
         name=knob,
         before=scene.moment(Phase.COMMIT),
     )

@@ -6,8 +6,8 @@ A round with K drafted tokens costs one pass of the target and K steps of the dr
 
 from specviz.numerals import number, plural, times
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import AskScene, Idea, around
-from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
+from specviz.view.lessons.asks._scene import AskScene, Idea, SliderMark, around
+from specviz.view.lessons.parts import LessonBoard, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.whatif import Change, decide_run
 
@@ -54,21 +54,18 @@ def drag_length(scene: AskScene) -> LessonQuestion:
     slow = [k for k in range(1, len(speeds)) if speeds[k] < 1]
     if not slow or slow[0] == 1:
         raise scene.refuse(f"at a cost of {cost} no draft length turns a gain into a loss")
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     for k, speed in enumerate(speeds):
         words = f"K {k}: {number(brings[k])} tokens for {number(1 + k * cost)} passes, {times(speed)}"
-        stops.append(SliderStop(str(k), words, rows=_rows(brings, cost, k)))
+        stop = SliderStop(str(k), words, rows=_rows(brings, cost, k))
         late = k > slow[0]
         tail = ". Slower already before: go back to the first." if late else ": not slower yet."
-        answers.append(LessonAnswer(k, k, f"{words}." if k == slow[0] else words + tail, k == slow[0]))
-    return LessonQuestion(
-        kind="slider",
-        text=f"A draft step costs {fine(cost)} of a pass. Move K to the first length that is slower than plain.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=f"K = {slow[0]}",
+        marks.append((stop, f"{words}." if k == slow[0] else words + tail, k == slow[0]))
+    return scene.slider(
+        f"A draft step costs {fine(cost)} of a pass. Move K to the first length that is slower than plain.",
+        marks,
+        "K = {}",
         reason="Every further guess costs the same and is kept more rarely, so it turns somewhere: K = ∞ only loses.",
-        stops=tuple(stops),
         start=1,
         name="K",
     )
@@ -105,7 +102,7 @@ def break_even(scene: AskScene) -> LessonQuestion:
     """Drag the cost of a draft step to where a draft of K only just pays."""
     brings, length = tokens(scene), int(scene.given.get("length", 4))
     even = (brings[length] - 1) / length
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     top = min(1.0, 2 * even)
     for k in range(_COSTS + 1):
         cost = top * k / _COSTS
@@ -113,17 +110,13 @@ def break_even(scene: AskScene) -> LessonQuestion:
         words = f"c {fine(cost)}: {number(1 + length * cost)} passes a round, {times(speed)}"
         right = abs(cost - even) <= _NEAR_EVEN * max(even, 0.2)
         tail = "" if right else ": still faster" if speed > 1 else ": slower"
-        stops.append(SliderStop(fine(cost), words, rows=_rows(brings, cost, length)))
-        answers.append(LessonAnswer(k, k, f"{words}{tail}.", right))
-    return LessonQuestion(
-        kind="slider",
-        text=f"K is {length}. Move c, the cost of a draft step, to where drafting is as fast as plain.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=f"c = {fine(even)}",
+        marks.append((SliderStop(fine(cost), words, rows=_rows(brings, cost, length)), f"{words}{tail}.", right))
+    return scene.slider(
+        f"K is {length}. Move c, the cost of a draft step, to where drafting is as fast as plain.",
+        marks,
+        f"c = {fine(even)}",
         reason=f"{number(brings[length])} tokens pay for {number(brings[length] - 1)} passes of drafting, "
         f"so each of {length} steps may cost {fine(even)}.",
-        stops=tuple(stops),
         name="c",
     )
 

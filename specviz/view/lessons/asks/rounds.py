@@ -1,7 +1,7 @@
 """Questions about a round and its tests: how many are kept, whether one is, where it breaks, what comes instead."""
 
 from specviz.numerals import plural
-from specviz.view.lessons.asks._scene import FAR, NEAR, AskScene, Idea, around
+from specviz.view.lessons.asks._scene import FAR, NEAR, AskScene, Idea, SliderMark, around
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.why.closing_text import closing_words
 from specviz.view.words.numbers import fine
@@ -198,7 +198,7 @@ def move_u(scene: AskScene) -> LessonQuestion:
     """Drag u of one node until its fate turns."""
     node = scene.tested()
     was = scene.status(node)
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     for k in range(_STOPS):
         u = (k + 0.5) / _STOPS
         now = decide(scene.run, scene.record, Change(uniforms={node: u})).now
@@ -206,22 +206,16 @@ def move_u(scene: AskScene) -> LessonQuestion:
             raise scene.refuse(f"it is not on record what another u of n{node} would do")
         fate = now.marks[node]
         words = f"u {fine(u)}: {scene.word(node)} is {fate}; {plural(len(now.accepted), 'drafted token')} kept"
-        stops.append(SliderStop(fine(u), words, dict(now.marks)))
         turned = (fate == "accepted") != (was == "accepted")
-        answers.append(LessonAnswer(k, k, f"{words}." if turned else f"{words}, as before.", turned))
-    rights = [k for k, answer in enumerate(answers) if answer.right]
-    if not rights:
-        raise scene.refuse(f"no u turns the fate of n{node}")
+        stop = SliderStop(fine(u), words, dict(now.marks))
+        marks.append((stop, f"{words}." if turned else f"{words}, as before.", turned))
     bound = scene.record.verdicts[node].thr or 0.0
     side = "below" if was == "rejected" else "at or above"
-    return LessonQuestion(
-        kind="slider",
-        text=f"{scene.word(node)} was {was}. Move u until it is not.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=f"any u {side} {fine(bound)}",
+    return scene.slider(
+        f"{scene.word(node)} was {was}. Move u until it is not.",
+        marks,
+        f"any u {side} {fine(bound)}",
         reason=f"Its fate turns at p/q = {fine(bound)}. Everything else stays: the recording tells the decision again.",
-        stops=tuple(stops),
         start=min(_STOPS - 1, int(scene.u(node) * _STOPS)),
         name="u",
         before=scene.moment(Phase.ACCEPT, _order(scene, node), node),

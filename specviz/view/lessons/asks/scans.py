@@ -2,7 +2,7 @@
 
 from specviz.numerals import plural
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
+from specviz.view.lessons.asks._scene import FAR, AskScene, Idea, SliderMark
 from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
@@ -92,25 +92,19 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
     if node is None or node not in scene.record.verdicts:
         raise scene.refuse("a node of the draft is to be named")
     was = len(scene.family.accepted)
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     for k in range(_STOPS):
         u = (k + 0.5) / _STOPS
         now = _again(scene, Change(uniforms={node: u}))
         n = len(now.accepted)
         words = f"u {fine(u)}: {plural(n, 'token')} kept"
-        stops.append(SliderStop(fine(u), words, dict(now.marks)))
-        answers.append(LessonAnswer(k, k, f"{words}." if n != was else f"{words}, as it was.", n != was))
-    if not any(answer.right for answer in answers):
-        raise scene.refuse(f"no u of n{node} changes what is kept")
-    first = next(k for k, answer in enumerate(answers) if answer.right)
-    return LessonQuestion(
-        kind="slider",
-        text=f"{was} were kept. Move u of {scene.word(node)} until another number is.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=f"u {stops[first].label}",
+        stop = SliderStop(fine(u), words, dict(now.marks))
+        marks.append((stop, f"{words}." if n != was else f"{words}, as it was.", n != was))
+    return scene.slider(
+        f"{was} were kept. Move u of {scene.word(node)} until another number is.",
+        marks,
+        "u {}",
         reason=f"At {fine(scene.record.verdicts[node].thr)} this place fails or passes, and the scan goes on or stops.",
-        stops=tuple(stops),
         start=min(_STOPS - 1, int(scene.u(node) * _STOPS)),
         name="u",
         before=scene.moment(Phase.ACCEPT, len(scene.family.tests), node),

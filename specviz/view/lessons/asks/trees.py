@@ -4,7 +4,7 @@ from math import prod
 
 from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import FAR, AskScene, Idea
+from specviz.view.lessons.asks._scene import FAR, AskScene, Idea, SliderMark
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
@@ -124,21 +124,18 @@ def best_shape(scene: AskScene) -> LessonQuestion:
     n, values = int(scene.given.get("nodes", 4)), shapes(scene)
     most = max(value for _, value in values)
     best = [k for k, (_, value) in enumerate(values) if value > most - _ALIKE]
-    stops, answers = [], []
+    marks: list[SliderMark] = []
     for k, (width, kept) in enumerate(values):
         name = "a chain" if width == 1 else f"{width} rows"
         words = f"{name} of {plural(n // width, 'token')}: {number(kept)} kept a round"
         rows = tuple(WhyRow(f"{w} × {n // w}", number(value), value / most) for w, value in values[: k + 1])
-        stops.append(SliderStop(f"{width} × {n // width}", words, rows=rows))
-        answers.append(LessonAnswer(k, k, f"{words}{'' if k in best else ': another shape keeps more'}.", k in best))
-    return LessonQuestion(
-        kind="slider",
-        text=f"{n} nodes, as one chain or as several side by side (rows). Move the width to where most is kept.",
-        answers=tuple(answers),
-        otherwise="",
-        shown=" or ".join(stops[k].label for k in best),
+        stop = SliderStop(f"{width} × {n // width}", words, rows=rows)
+        marks.append((stop, f"{words}{'' if k in best else ': another shape keeps more'}.", k in best))
+    return scene.slider(
+        f"{n} nodes, as one chain or as several side by side (rows). Move the width to where most is kept.",
+        marks,
+        " or ".join(marks[k][0].label for k in best),
         reason=f"{number(most)} tokens a round on average, by the chances on record. The surer a draft, the longer.",
-        stops=tuple(stops),
         start=0 if 0 not in best else len(values) - 1,
         name="rows",
     )
