@@ -6,6 +6,7 @@ folders of target and draft, `serve.txt` the command line, each where the fault 
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,8 @@ from specviz.errors import SpecvizError
 from specviz.trace.bundled import assets
 
 RUN, PLAIN, FILES, SERVE = "run.sv.jsonl", "plain.sv.jsonl", "files", "serve.txt"
-SEEDS = (0, 1, 2)
+SEEDS = (0, 1, 2)  # recorded; a case of another seed shows what was fitted to these
+_NAME = re.compile(r"(\d\d)-(ill|well)-(\d{1,6})")
 
 
 class FaultModule(Protocol):
@@ -88,7 +90,7 @@ def usual_folders() -> list[Path]:
 
 
 def cases_in(folder: Path) -> Iterator[tuple[Case, Path]]:
-    """Those that were made there, in order."""
-    for case in (Case(n, s, ill) for n in range(1, len(FAULTS) + 1) for s in SEEDS for ill in (True, False)):
-        if (folder / case.name).is_dir():
-            yield case, folder / case.name
+    """Those that were made there, of whichever seeds, in order."""
+    named = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir())
+    cases = [(Case(int(name[1]), int(name[3]), name[2] == "ill"), path) for name, path in named if name is not None]
+    yield from sorted(cases, key=lambda entry: (entry[0].fault, entry[0].seed, not entry[0].ill))

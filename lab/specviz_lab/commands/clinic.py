@@ -6,7 +6,7 @@ import click
 
 from specviz.cli.printing import narrate
 from specviz.errors import SpecvizError
-from specviz_lab.clinic.case import SEEDS, usual_folders, wanted_cases
+from specviz_lab.clinic.case import usual_folders, wanted_cases
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -18,7 +18,7 @@ def command() -> None:
 
 @command.command("make")
 @click.option("--fault", type=click.IntRange(1, 16), metavar="N", help="One fault alone [default: all].")
-@click.option("--seed", type=click.IntRange(0, max(SEEDS)), metavar="N", help="One seed alone [default: all].")
+@click.option("--seed", type=click.IntRange(0, 999_999), metavar="N", help="One seed alone [default: 0 to 2].")
 @click.option("--out", type=_FOLDER, default=Path("clinic"), show_default=True, metavar="FOLDER", help="Where to.")
 def make_command(fault: int | None, seed: int | None, out: Path) -> None:
     """Decode planted runs and their healthy twins into folders, a case each.

@@ -15,7 +15,7 @@ _SET: dict[str, Any] = {"temperature": 0.0, "tokens": 64, **CHAIN}
 
 
 def ill(bench: Bench) -> None:
-    layers = WRONG[bench.seed]
+    layers = WRONG[bench.seed % len(WRONG)]
 
     def deeper(part: Part) -> None:
         part.config["taps"] = layers

@@ -15,7 +15,7 @@ PLANT = "an engine's report counts otherwise than its rounds: bonus tokens as ac
 
 
 def ill(bench: Bench) -> None:
-    _report(bench, _WRONG[bench.seed])
+    _report(bench, _WRONG[bench.seed % len(_WRONG)])
 
 
 def well(bench: Bench) -> None:
