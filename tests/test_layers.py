@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from specviz.trace.bundled import assets, traces_in
 from support.traces import make_events, write_trace
+from tools import dist
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOTS = [ROOT, *(ROOT / name for name in ("tui", "app", "assets", "train", "lab"))]
@@ -83,6 +85,27 @@ def test_nothing_above_the_torch_line_imports_the_engine(name: str, tmp_path: Pa
 
 def test_the_check_sees_an_import_of_the_engine(tmp_path: Path) -> None:
     assert _heavy(_modules("import specviz.engine", tmp_path)) == {"specviz.engine"}
+
+
+def test_looking_needs_no_numpy(tmp_path: Path) -> None:
+    """It is half of what an installation without extras would take: `uvx` fetches it for every `watch`."""
+    log = tmp_path / "server.log"
+    log.write_text(dist.VLLM * 40)
+    recordings = sorted(path.name.removesuffix(".sv.jsonl.gz") for path in traces_in(assets("traces")))
+    assert recordings
+    code = f"""
+from specviz.cli import main
+for name in {recordings!r}:
+    assert main(["stats", name]) == 0
+    assert main(["diagnose", name, "--json"]) in (0, 1)
+assert main(["import", {str(log)!r}, "--out", "log.sv.jsonl.gz"]) == 0
+assert main(["stats", "log.sv.jsonl.gz"]) == 0
+assert main(["compare", {recordings[0]!r}, {recordings[1]!r}]) == 0
+assert main(["learn"]) == 0
+assert main(["check", {str(assets("models/pair/target"))!r}, {str(assets("models/pair/draft"))!r}]) in (0, 1)
+assert main(["watch", "--once", "http://127.0.0.1:9/metrics"]) == 2
+"""
+    assert "numpy" not in _modules(code, tmp_path)
 
 
 def test_importing_specviz_or_its_traces_is_cheap(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import click
 from tools.check_versions import PYTHONS
 
 ROOT = Path(__file__).resolve().parents[1]
+LARGEST_CORE = 60  # MB on disk of what `uvx --from specviz-llm specviz watch` installs
 LARGEST = 25_000_000  # bytes of the wheel that everybody installs; the index takes 100 MB
 VLLM = "INFO 01-01 SpecDecoding metrics: Mean acceptance length: 2.50, Accepted throughput: 3.00 tokens/s, Drafted \
 throughput: 6.00 tokens/s, Accepted: 30 tokens, Drafted: 60 tokens, Per-position acceptance rate: 0.700, 0.500, 0.300, \
@@ -204,6 +205,8 @@ def _tried(folder: Path, python: str, wheels: Sequence[Path], name: str) -> str:
     for use in uses:
         use(place)
     took = _megabytes(folder / "venv") - before
+    if not extras and took > LARGEST_CORE:
+        raise Failed(f"{took:.0f} MB without an extra, more than {LARGEST_CORE}")
     shutil.rmtree(folder)
     return f"{took:5.0f} MB, starts in {start:.2f} s: {', '.join(use.__name__ for use in uses)} passed"
 

@@ -1,9 +1,7 @@
 """What a head reads of its target: layers, widths, the map of its smaller vocabulary, and what it says it is for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from specviz.check.findings import PairFinding, error, note, warning
 from specviz.check.kinds import LLAMA_DFLASH
@@ -161,26 +159,25 @@ def _map(target: ModelSide, draft: ModelSide) -> Iterator[PairFinding]:
         yield from _mapped(values, rows)
 
 
-def _mapped(values: "np.ndarray[Any, Any]", rows: int) -> Iterator[PairFinding]:
+def _mapped(values: Sequence[int], rows: int) -> Iterator[PairFinding]:
     """d2t holds differences: draft id i is target id i + d2t[i]."""
-    ids = np.arange(len(values)) + values
-    wrong = np.flatnonzero((ids < 0) | (ids >= rows))
-    if len(wrong):
-        at = int(wrong[0])
+    ids = [place + value for place, value in enumerate(values)]
+    at = next((place for place, id_ in enumerate(ids) if not 0 <= id_ < rows), None)
+    if at is not None:
         yield error(
             "d2t-outside",
             5,
-            f"d2t[{at}] leads to id {int(ids[at])}; the target has {rows}",
+            f"d2t[{at}] leads to id {ids[at]}; the target has {rows}",
             "it holds differences (target id = draft id + d2t): save it so, for this target",
         )
-    elif len(np.unique(ids)) < len(ids):
+    elif len(set(ids)) < len(ids):
         yield error(
             "d2t-twice",
             5,
-            f"d2t leads {len(ids)} draft ids to only {len(np.unique(ids))} target ids",
+            f"d2t leads {len(ids)} draft ids to only {len(set(ids))} target ids",
             "it holds differences, not the ids themselves: subtract the draft id from each",
         )
-    elif len(values) < rows and not values.any():
+    elif len(values) < rows and not any(values):
         yield warning(
             "d2t-zero",
             3,

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from specviz import model_folder
 from specviz.errors import ModelError
 from specviz.local_models.found import cached_path, local_path
@@ -18,9 +16,9 @@ from specviz.local_models.gguf_header import is_gguf, read_header, read_vocabula
 from specviz.local_models.vocabulary import numbered_tokens
 from specviz.model_folder import INDEX, Tensor
 
-_INTEGERS = {"I64": "<i8", "I32": "<i4", "I16": "<i2"}
+_INTEGERS = {"I64": "q", "I32": "i", "I16": "h"}
 _LAYER_IDS = ("target_layer_ids", "target_layers", "layer_ids")
-_MOST_MAP = 1 << 24  # entries of a map from draft ids to target ids
+_MOST_MAP = 1 << 21  # entries of a map from draft ids to target ids
 # Fields that only a part which reads its target's states has; a causal LM of its own has none of them.
 _HEAD_FIELDS = (
     "draft_vocab_size",
@@ -118,7 +116,7 @@ class ModelSide:
         matching = (tensor for name, tensor in self.tensors.items() if name == ending or name.endswith("." + ending))
         return next(matching, None)
 
-    def integers(self, tensor: Tensor) -> "np.ndarray[Any, Any] | None":
+    def integers(self, tensor: Tensor) -> Sequence[int] | None:
         """The values of a small tensor of whole numbers; None: it holds others. Raises ModelError."""
         kind = _INTEGERS.get(tensor.dtype)
         if kind is None or tensor.size > _MOST_MAP:
@@ -129,7 +127,7 @@ class ModelSide:
                 (length,) = struct.unpack("<Q", file.read(8))
                 begin, end = json.loads(file.read(length))[tensor.name]["data_offsets"]
                 file.seek(8 + length + begin)
-                return np.frombuffer(file.read(end - begin), kind, tensor.size)
+                return struct.unpack(f"<{tensor.size}{kind}", file.read(end - begin))
         except (OSError, ValueError, KeyError, TypeError, struct.error):
             raise ModelError(f"{path.name}: tensor '{model_folder.shown(tensor.name)}' cannot be read") from None
 

@@ -79,6 +79,7 @@ _EXTRA_OF = {
     "specviz_train": "train",
     "specviz_lab": "lab",
     "torch": "engine",
+    "numpy": "tui",  # the smallest that brings it
     "transformers": "engine",
     "accelerate": "engine",
     "safetensors": "engine",

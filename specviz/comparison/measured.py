@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import torch
 
 from specviz.commands import Start
@@ -147,22 +146,22 @@ def _line(
         verifier=verifier.name,
         lossless=verifier.lossless,
         n_runs=len(mine),
-        n_rounds=int(calls.sum()),
-        n_tokens=int(emitted.sum()),
+        n_rounds=int(sum(calls)),
+        n_tokens=int(sum(emitted)),
         block_efficiency=RatioOfSums(emitted, calls).estimate(),
         mean_accepted=RatioOfSums(accepted, _by_prompt(mine, "blocks")).estimate(),
-        draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if drafted.sum() else None,
+        draft_acceptance_rate=RatioOfSums(accepted, drafted).estimate() if sum(drafted) else None,
         difference=difference,
-        unrecorded_tokens_per_second=RatioOfSums(emitted, seconds).estimate() if seconds.all() else None,
+        unrecorded_tokens_per_second=RatioOfSums(emitted, seconds).estimate() if all(seconds) else None,
     )
 
 
-def _by_prompt(runs: Iterable[RunCounts], name: str) -> Any:
+def _by_prompt(runs: Iterable[RunCounts], name: str) -> list[float]:
     """`[prompts]` sums over the runs of each prompt, in the order of prompts."""
     sums: dict[int, int] = {}
     for run in runs:
         sums[run.prompt] = sums.get(run.prompt, 0) + getattr(run, name)
-    return np.array([sums[prompt] for prompt in sorted(sums)], dtype=float)
+    return [float(sums[prompt]) for prompt in sorted(sums)]
 
 
 def _same(base: Sequence[RunCounts]) -> list[ExpectedKept]:
@@ -200,7 +199,7 @@ def _over(chances: Sequence[Sequence[Sequence[float] | None]]) -> RatioOfSums | 
     counts = [len(prompt_drafts) for prompt_drafts in chances]
     if [len(prompt_drafts) for prompt_drafts in sums] != counts:
         return None
-    return RatioOfSums(np.array([sum(prompt_drafts) for prompt_drafts in sums]), np.array(counts, dtype=float))
+    return RatioOfSums([sum(prompt_drafts) for prompt_drafts in sums], counts)
 
 
 def _to_first(rule: str, ratios: Mapping[str, RatioOfSums | None]) -> Estimate | None:

@@ -7,13 +7,12 @@ tokens less what the last row of a round was not asked, which is so when the rou
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from specviz.cost.exit_replay import ExitKnobs, HeadTable, Text, Total, grid_step
+from specviz.probability.arrays import np
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 AXES = ("alpha", "tau", "d_max", "w_max")
 
 

@@ -16,16 +16,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from specviz.cost.ledger import RoundCost
 from specviz.errors import SpecvizError
 from specviz.events import Commit, Event, ExitTable, Header, Knob, Prefill
 from specviz.events.early_exit import GRID
+from specviz.probability.arrays import np
 
-Array = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 NEAR = 1.05
 
 

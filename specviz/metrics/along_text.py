@@ -5,11 +5,10 @@ another, which are alike, do not count as so many opinions.
 """
 
 import copy
+import statistics
 from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
-
-import numpy as np
 
 from specviz.metrics.differences import student
 from specviz.metrics.draft_confidence import TokenPosition
@@ -91,10 +90,11 @@ class AlongTally:
         return whole._summed()
 
     def _summed(self) -> AlongText | None:
-        falls = np.array(self._ended if len(self._ended) >= 3 else self._pairs)
-        if not len(falls):
+        falls = self._ended if len(self._ended) >= 3 else self._pairs
+        if not falls:
             return None
-        value, half = float(falls.mean()), student(len(falls) - 1) * float(falls.std(ddof=1)) / len(falls) ** 0.5
+        value = statistics.fmean(falls)
+        half = student(len(falls) - 1) * statistics.stdev(falls) / len(falls) ** 0.5
         difference = Estimate(value=value, interval=(value - half, value + half), n=len(falls))
         return AlongText(_share(self._first), _share(self._last), difference, self._lost[1], len(self._ended))
 

@@ -1,10 +1,8 @@
 """How far two numbers are apart: over the same units, where what moves both alike cancels, and over different ones."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from specviz.metrics.estimate import Estimate, Z
 
@@ -30,17 +28,18 @@ def student(df: int) -> float:
 class RatioOfSums:
     """A ratio of sums `[units]`; `pulls` are what each unit adds to its error, by the delta method."""
 
-    top: Any
-    bottom: Any
+    top: Sequence[float]
+    bottom: Sequence[float]
 
     @property
     def value(self) -> float:
-        return float(self.top.sum() / self.bottom.sum())
+        return math.fsum(self.top) / math.fsum(self.bottom)
 
     @property
-    def pulls(self) -> Any:
+    def pulls(self) -> list[float]:
         """`[units]`, their sum is 0."""
-        return (self.top - self.value * self.bottom) / self.bottom.sum()
+        value, below = self.value, math.fsum(self.bottom)
+        return [(top - value * bottom) / below for top, bottom in zip(self.top, self.bottom, strict=True)]
 
     def estimate(self) -> Estimate:
         """With Student's 95 % interval over the units; none for fewer than two."""
@@ -49,25 +48,27 @@ class RatioOfSums:
 
 def difference_of(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
     """The difference of two ratios over the same units: what moves both alike cancels."""
-    return _estimate(mine.value - other.value, mine.pulls - other.pulls, _counting(mine, other))
+    pulls = [one - two for one, two in zip(mine.pulls, other.pulls, strict=True)]
+    return _estimate(mine.value - other.value, pulls, _counting(mine, other))
 
 
 def growth_of(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
     """`mine / other - 1` over the same units, where the other is not 0."""
     times = mine.value / other.value
-    return _estimate(times - 1, (mine.pulls - times * other.pulls) / other.value, _counting(mine, other))
+    pulls = [(one - times * two) / other.value for one, two in zip(mine.pulls, other.pulls, strict=True)]
+    return _estimate(times - 1, pulls, _counting(mine, other))
 
 
 def _counting(mine: RatioOfSums, other: RatioOfSums) -> int:
     """Units that either ratio has anything of."""
-    return int(((mine.bottom > 0) | (other.bottom > 0)).sum())
+    return sum(one > 0 or two > 0 for one, two in zip(mine.bottom, other.bottom, strict=True))
 
 
-def _estimate(value: float, pulls: Any, n: int | None = None) -> Estimate:
+def _estimate(value: float, pulls: Sequence[float], n: int | None = None) -> Estimate:
     n = len(pulls) if n is None else n
     if n < 2:
         return Estimate(value=value, n=n)
-    half = student(n - 1) * float(np.sqrt(n / (n - 1) * (pulls**2).sum()))
+    half = student(n - 1) * math.sqrt(n / (n - 1) * math.fsum(pull * pull for pull in pulls))
     return Estimate(value=value, interval=(value - half, value + half), n=n)
 
 

@@ -11,16 +11,17 @@ in which order or in how many parts a run was added up.
 
 import copy
 import math
+import statistics
 from array import array
 from collections import Counter
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
-import numpy as np
 
 Z = 1.959963984540054  # the 97.5 % point of the normal law
-Column = Any  # numpy [units]
+Column = Sequence[float]  # [units]
 
 
 FEW = 20  # equal units below which nothing can be said of the spread: of 20, up to 14 % of all could still differ
@@ -69,27 +70,11 @@ def delta_interval(top: Column, bottom: Column) -> tuple[float, float] | None:
     k = len(top)
     if k < 2:
         return None
-    below = float(bottom.sum())
-    ratio = float(top.sum()) / below
-    spread = float(((top - ratio * bottom) ** 2).sum())
+    below = math.fsum(bottom)
+    ratio = math.fsum(top) / below
+    spread = math.fsum((one - ratio * two) ** 2 for one, two in zip(top, bottom, strict=True))
     half = Z * math.sqrt(k / (k - 1) * spread) / below
     return ratio - half, ratio + half
-
-
-def ratio(top: Column, bottom: Column, units: Column, *, most: float | None = None) -> Estimate | None:
-    """`sum(top) / sum(bottom)` `[rows]`, with the delta interval over the units that the rows belong to.
-
-    Null when the lower sum is 0. The interval of a quantity that cannot be negative, or above `most`, is cut there.
-    A share (`most` 1) whose units are all equal gets Wilson's interval, every unit one trial: what is drafted in one
-    round is kept or lost together, so its tokens are no trials of their own.
-    """
-    below = bottom.sum()
-    if not below:
-        return None
-    _, where = np.unique(units, return_inverse=True)
-    tops, bottoms = np.bincount(where, top.astype(float)), np.bincount(where, bottom.astype(float))
-    counting = int((bottoms > 0).sum())
-    return settled(float(top.sum() / below), delta_interval(tops, bottoms), len(tops), counting, most=most)
 
 
 def settled(
@@ -128,24 +113,15 @@ def _why_unknown(n: int) -> Unknown:
     return "few" if n < FEW else "alike"
 
 
-def mean_difference(values: Column, units: Column) -> Estimate | None:
+def mean_difference(values: Sequence[float], units: Sequence[Hashable]) -> Estimate | None:
     """The mean of paired differences, which may be negative, with the delta interval over the units."""
     if not len(values):
         return None
-    _, where = np.unique(units, return_inverse=True)
-    tops, counts = np.bincount(where, values.astype(float)), np.bincount(where).astype(float)
-    return settled_difference(float(values.mean()), delta_interval(tops, counts), len(tops))
-
-
-def median(values: Column) -> Estimate | None:
-    """The median, without an interval; null when there is nothing."""
-    return Estimate(value=float(np.median(values)), n=len(values)) if len(values) else None
-
-
-def mean(values: list[int]) -> Estimate | None:
-    """The mean with the delta interval, each value a unit."""
-    column = np.array(values, dtype=float)
-    return ratio(column, np.ones(len(values)), np.arange(len(values))) if values else None
+    by_unit: dict[Hashable, list[float]] = {}
+    for value, unit in zip(values, units, strict=True):
+        by_unit.setdefault(unit, []).append(value)
+    tops, counts = [math.fsum(of) for of in by_unit.values()], [float(len(of)) for of in by_unit.values()]
+    return settled_difference(math.fsum(values) / len(values), delta_interval(tops, counts), len(tops))
 
 
 EXACT = 1 << 14  # so many values of a median are kept as they are
@@ -300,8 +276,7 @@ class Median:
         if not n:
             return None
         if not self._bins:
-            column = np.concatenate([np.zeros(zeros, np.int64), np.frombuffer(self._values, np.int64)])
-            return Estimate(value=float(np.median(column / unit)), n=n)
+            return Estimate(value=statistics.median(value / unit for value in [0] * zeros + [*self._values]), n=n)
         bins = self._bins + Counter({0: zeros})
         lower, upper = (_at(bins, place) for place in ((n - 1) // 2, n // 2))
         return Estimate(value=(lower + upper) / 2 / unit, n=n)

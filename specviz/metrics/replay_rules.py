@@ -29,8 +29,8 @@ import msgspec
 
 from specviz.events import ZERO, Chain, Node, Verify
 from specviz.metrics.estimate import Estimate, Ratio
-from specviz.probability.draws import uniform
-from specviz.probability.surplus import keep_chance
+from specviz.probability.keep import keep_chance
+from specviz.probability.philox import uniform
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
 
 

@@ -10,7 +10,6 @@ over prompts. Else the two sets count as independent, and the interval is made o
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import numpy as np
 
 from specviz.events import Calibration, Header
 from specviz.metrics.against_plain import PlainSpeed
@@ -111,5 +110,5 @@ def _shares(estimates: Sequence[Estimate | None]) -> RatioOfSums:
 
 
 def _columns(rows: Iterable[tuple[float, float]]) -> RatioOfSums:
-    top, bottom = np.array(list(rows), dtype=float).T
+    top, bottom = zip(*rows, strict=True)
     return RatioOfSums(top, bottom)

@@ -1,58 +1,30 @@
 """Keyed random draws: every uniform is a function of (seed, stream, round, position, index).
 
-Philox4x32-10 (Salmon et al. 2011), key = seed, counter = (pos, round, index, stream). Nothing
+Philox4x32-10, key = seed, counter = (pos, round, index, stream). Nothing
 here has state, so draws have no order: threads, probes, pauses and aborted rounds cannot move a token. The `target`
 stream ignores the round and is used for at most one committed token a position; every other stream must carry it,
 because a backward scan looks at draws beyond the place where it stops.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
-import numpy as np
-
 from specviz.errors import SpecvizError
+from specviz.probability.arrays import np
 from specviz.probability.host import fetch, off_host
+from specviz.probability.philox import STREAMS, WORD, Stream, philox, uniform
 from specviz.probability.rows import Certain, Row, cumulative, namespace
 
-Stream = Literal["target", "draft", "accept", "residual", "other"]
-STREAMS: dict[str, int] = {"target": 0, "draft": 1, "accept": 2, "residual": 3, "other": 4}
 DrawWay = Literal["cdf", "race"]
 
 NOT_FINITE = "the model's numbers are not finite, so there is no law to draw from: try --dtype float32"
-_M0, _M1 = 0xD2511F53, 0xCD9E8D57
-_W0, _W1 = 0x9E3779B9, 0xBB67AE85
-_MASK = 0xFFFFFFFF
-
-
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Any, Any, Any, Any]:
-    """Philox4x32-10 on Python ints or on uint64 arrays that hold 32-bit words."""
-    x0, x1, x2, x3 = counter
-    for k0, k1 in _round_keys(*key):
-        p0, p1 = x0 * _M0, x2 * _M1
-        x0, x1, x2, x3 = (p1 >> 32) ^ x1 ^ k0, p1 & _MASK, (p0 >> 32) ^ x3 ^ k1, p0 & _MASK
-    return x0, x1, x2, x3
-
-
-@lru_cache(maxsize=64)
-def _round_keys(k0: int, k1: int) -> tuple[tuple[int, int], ...]:
-    """The keys of the ten rounds: the same for all draws of a seed."""
-    return tuple(((k0 + n * _W0) & _MASK, (k1 + n * _W1) & _MASK) for n in range(10))
-
-
-def uniform(seed: int, stream: Stream, round_: int, pos: int, index: int = 0) -> float:
-    """The uniform in [0, 1) of one key, with 53 bits."""
-    counter = (pos & _MASK, round_ & _MASK, index & _MASK, STREAMS[stream])
-    w0, w1, _, _ = philox(counter, (seed & _MASK, (seed >> 32) & _MASK))
-    return float(((w0 >> 5) * (1 << 26) + (w1 >> 6)) / (1 << 53))
 
 
 def uniforms(seed: int, stream: Stream, round_: int, pos: int, start: int, count: int) -> "np.ndarray[Any, Any]":
     """`[count]` uniforms of the keys `index = start ..`: the noise of a race."""
-    index = (np.arange(start, start + count, dtype=np.uint64)) & np.uint64(_MASK)
-    fill = [np.full(count, word & _MASK, dtype=np.uint64) for word in (pos, round_, STREAMS[stream])]
-    w0, w1, _, _ = philox((fill[0], fill[1], index, fill[2]), (seed & _MASK, (seed >> 32) & _MASK))
+    index = (np.arange(start, start + count, dtype=np.uint64)) & np.uint64(WORD)
+    fill = [np.full(count, word & WORD, dtype=np.uint64) for word in (pos, round_, STREAMS[stream])]
+    w0, w1, _, _ = philox((fill[0], fill[1], index, fill[2]), (seed & WORD, (seed >> 32) & WORD))
     noise: np.ndarray[Any, Any] = ((w0 >> np.uint64(5)) * np.uint64(1 << 26) + (w1 >> np.uint64(6))) / float(1 << 53)
     return noise
 

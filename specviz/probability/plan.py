@@ -13,7 +13,8 @@ import msgspec
 
 from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import ROOT, Carry, Draft
-from specviz.probability.draws import Drawn, Stream, Tested
+from specviz.probability.draws import Drawn, Tested
+from specviz.probability.philox import Stream
 from specviz.probability.rows import Certain, Row, at, dense
 from specviz.traits import VerifierTraits
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+from specviz.probability.arrays import np
 
 Row = Any  # numpy [V] | torch [V] | Certain
 Rows = Any  # numpy [n, V] | torch [n, V] | CertainRows

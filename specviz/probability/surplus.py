@@ -9,19 +9,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
+from specviz.probability.arrays import np
 
 Masses = tuple[list[float], list[float]]  # by row: what it has more than the other, and less
-
-
-def keep_chance(weight: Any, lack: Any) -> Any:
-    """The chance to keep a drafted prefix of this joint weight, given that no longer one was kept: 1 from weight 1 on,
-    else `lack / (lack + 1 - weight)`. `lack`: the target mass that its branch has too little of; None at the last
-    position, whose chance is its weight.
-    """
-    if weight >= 1:
-        return 1
-    return weight if lack is None else lack / (lack + 1 - weight)
 
 
 class SurplusOf:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-import numpy as np
-
 from specviz.errors import SpecvizError
+from specviz.probability.arrays import np
 
 
 class Table(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 from specviz.events import ZERO, Node, Settle, Top, Verify, prob
 from specviz.probability.draft import ROOT
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 from specviz.runlog.run import RoundRecord
 
 Spelled = tuple[int, ...]

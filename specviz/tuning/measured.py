@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 
 from specviz.commands import Start
 from specviz.comparison import machine
@@ -208,16 +207,17 @@ class Tuning:
         """The chosen setting over plain decoding and over its method's defaults, each prompt by all of them in turn."""
         default = KnobSetting(best.method)
         settings = [best, KnobSetting(PLAIN)] + ([default] if default != best else [])
-        sums = np.zeros((len(settings), 2, len(prompts)))  # tokens and nanoseconds of each prompt
+        sums = [([0.0] * len(prompts), [0.0] * len(prompts)) for _ in settings]  # tokens and nanoseconds of each prompt
         n = 0
         for k, (turn, prompt) in enumerate(product(range(_TURNS), range(len(prompts)))):
             if k >= _LEAST and time.perf_counter() > until:
                 break
             for at in [*range(k % len(settings), len(settings)), *range(k % len(settings))]:
                 _, took, new = self._decode(settings[at], prompts[prompt])
-                sums[at, :, prompt] += (new, took)
+                sums[at][0][prompt] += new
+                sums[at][1][prompt] += took
             n = prompt + 1 if turn == 0 else n
-        ratios = [RatioOfSums(*tokens_and_ns[:, :n]) for tokens_and_ns in sums]
+        ratios = [RatioOfSums(tokens[:n], ns[:n]) for tokens, ns in sums]
         over_default = _times(ratios[0], ratios[2]) if len(ratios) > 2 else None
         return _times(ratios[0], ratios[1]), over_default, n
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
+from specviz.probability.arrays import np
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.plan import Draw
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
+from specviz.probability.arrays import np
 from specviz.probability.draft import Draft
+from specviz.probability.keep import keep_chance
 from specviz.probability.rows import Certain, CertainRows, Row, Rows, namespace
-from specviz.probability.surplus import SURPLUS, keep_chance
+from specviz.probability.surplus import SURPLUS
 from specviz.verifiers import _candidates
 
 # A log weight this near to 0 is one that came back to it: far below the precision of any row, and the law moves by no

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
+from specviz.probability.arrays import np
 from specviz.probability.draft import ROOT, Draft
 from specviz.probability.rows import CertainRows
 from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows

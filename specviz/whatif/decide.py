@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from specviz.events import Verify
+from specviz.probability.arrays import np
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.draws import Drawn, Stream, Tested, uniform
+from specviz.probability.draws import Drawn, Tested
+from specviz.probability.philox import Stream, uniform
 from specviz.probability.plan import Draw, Outcome, Plan, State, Step, Test, Verifier
 from specviz.probability.rows import dense
 from specviz.whatif.complete import SmallRound

@@ -10,7 +10,7 @@ from typing import Any
 
 from specviz.events import prob
 from specviz.probability.draft import ROOT, Draft
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 from specviz.traits import TOKENWISE
 from specviz.verifiers import all_verifiers
 from specviz.verifiers._scan import nodes_of

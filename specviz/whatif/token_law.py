@@ -7,10 +7,9 @@ all outcomes of the rule's own plan, so nothing is sampled.
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from specviz.errors import SpecvizError
 from specviz.knobs import Knobs
+from specviz.probability.arrays import np
 from specviz.probability.draft import ROOT, Draft
 from specviz.verifiers import get_verifier
 

@@ -17,10 +17,10 @@ from specviz.comparison import measured as run
 from specviz.comparison.measured import ALL, PromptKind, RunCounts, domains
 from specviz.metrics import measure
 from specviz.metrics.differences import RatioOfSums, difference_of
-from specviz.metrics.estimate import ratio
 from specviz.sources.prompts import PromptSet, load_prompts
 from specviz.trace import read_events
 from specviz.verifiers import get_verifier
+from support.estimates import ratio
 
 Captured = pytest.CaptureFixture[str]
 COUNTS = arrays.arrays(float, 12, elements=st.integers(1, 40))

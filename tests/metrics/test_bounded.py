@@ -14,9 +14,10 @@ import pytest
 from specviz.events import Event, Prefill
 from specviz.metrics import Tally
 from specviz.metrics import estimate as module
-from specviz.metrics.estimate import Median, Ratio, ratio, settled
+from specviz.metrics.estimate import Median, Ratio, settled
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
+from support.estimates import ratio
 from support.recordings import RECORDINGS
 
 TRACES = RECORDINGS

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from specviz.metrics import Estimate, delta_interval, measure, wilson_interval
-from specviz.metrics.estimate import Unknown, Z, mean, mean_difference, ratio, share
+from specviz.metrics.estimate import Unknown, Z, mean_difference, share
+from support.estimates import mean, ratio
 from support.traces import plain_round, plain_run
 
 

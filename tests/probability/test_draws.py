@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from specviz.probability import draws as module
-from specviz.probability.draws import STREAMS, Keys, interval, invert, philox, race, uniform, uniforms
+from specviz.probability import philox as module
+from specviz.probability.draws import Keys, interval, invert, race, uniforms
+from specviz.probability.philox import STREAMS, philox, uniform
 from specviz.probability.rows import Certain
 
 ONES = 0xFFFFFFFF

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from specviz import events as ev
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 
 Text = tuple[int, ...]
 RowOf = Callable[[Text], Any]  # [V] after prompt + text

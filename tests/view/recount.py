@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from specviz import events as ev
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 
 Text = tuple[int, ...]
 NUMBER = r"(?:[<>]?-?(?:\d[\d,]*)?\.?\d+(?:e[+-]?\d+)?|∞)"

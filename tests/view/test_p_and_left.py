@@ -3,7 +3,7 @@
 import pytest
 
 from specviz import events as ev
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 from specviz.view import Run
 from view.small_rounds import a_round, closing, drawn, judged, log, node, panel, words
 

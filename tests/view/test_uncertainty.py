@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specviz.metrics import Estimate, Metrics, measure
-from specviz.metrics.estimate import Unknown, mean, ratio, share
+from specviz.metrics.estimate import Unknown, share
 from specviz.numerals import number, prob
 from specviz.runlog.fold import fold
 from specviz.view.frame.series import metric, overhead
 from specviz.view.play.player import Player
 from specviz.view.words.numbers import half_width, uncertainty
+from support.estimates import mean, ratio
 from support.traces import plain_round, plain_run
 
 

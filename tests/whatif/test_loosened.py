@@ -9,7 +9,7 @@ import torch
 
 from specviz.cli.options import chosen_method
 from specviz.errors import SpecvizError
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.verifiers import get_verifier

@@ -148,13 +148,13 @@ class RecordedRuns:
                 over_all.add(facts)
         whole = over_all.timing(rates)
         plain, took = (
-            np.array([sum(getattr(t, name) for t in timings) for _, timings in sorted(by_prompt.items())])
+            [float(sum(getattr(t, name) for t in timings)) for _, timings in sorted(by_prompt.items())]
             for name in ("plain", "elapsed")
         )
         return OnClock(
             c=rates.c,
             speedup=RatioOfSums(plain, took).estimate(),
-            seconds=[(float(a), float(b)) for a, b in zip(plain, took, strict=True)],
+            seconds=list(zip(plain, took, strict=True)),
             **{name: getattr(whole, name) for name in ("bubble_target", "bubble_draft", "overlap_efficiency")},
             wasted_share=whole.wasted / whole.busy_draft if whole.busy_draft else None,
         )
@@ -174,7 +174,7 @@ def claims_of(rows: Sequence[VariantResult]) -> list[Claim]:
         if full.modelled and peer.modelled:
             for ours, theirs in zip(full.modelled, peer.modelled, strict=True):
                 text = f"modelled clock, c = {ours.c:.3g}: faster than {other}"
-                one, two = (RatioOfSums(*np.array(at.seconds).T) for at in (ours, theirs))
+                one, two = (RatioOfSums(*zip(*at.seconds, strict=True)) for at in (ours, theirs))
                 both = ours.speedup.value, theirs.speedup.value
                 out.append(Claim(text=text, found=both, holds=both[0] > both[1], difference=difference_of(one, two)))
     return out

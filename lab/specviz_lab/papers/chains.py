@@ -6,13 +6,11 @@ every rule what it is worth, whichever rule judged it, without its luck: differe
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-
-import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.events import Header
@@ -99,7 +97,7 @@ def _chain(recording: str, record: RoundRecord) -> RecordedChain | None:
 
 def difference(chains: list[RecordedChain], rule: Rule, base: Rule) -> Estimate | None:
     """Tokens a round that `rule` keeps more than `base`, paired by draft."""
-    return mean_difference(np.array([c.expected(rule) - c.expected(base) for c in chains]), units(chains))
+    return mean_difference([c.expected(rule) - c.expected(base) for c in chains], units(chains))
 
 
 def mean_kept(chains: list[RecordedChain], rule: Rule) -> float:
@@ -107,12 +105,12 @@ def mean_kept(chains: list[RecordedChain], rule: Rule) -> float:
     return sum(chain.expected(rule) for chain in chains) / len(chains)
 
 
-def units(chains: list[RecordedChain]) -> np.ndarray[tuple[int], np.dtype[np.int_]]:
+def units(chains: list[RecordedChain]) -> Sequence[int]:
     """What counts as independent: recordings where there are enough of them, else rounds."""
     names = sorted({chain.recording for chain in chains})
     if len(names) < _ENOUGH:
-        return np.arange(len(chains))
-    return np.array([names.index(chain.recording) for chain in chains])
+        return range(len(chains))
+    return [names.index(chain.recording) for chain in chains]
 
 
 def pairs_of(quick: bool) -> Iterator[tuple[str, list[RecordedChain]]]:

@@ -9,7 +9,8 @@ from specviz.events import Event, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs
 from specviz.probability.draft import Carry, Draft
-from specviz.probability.draws import Drawn, Stream
+from specviz.probability.draws import Drawn
+from specviz.probability.philox import Stream
 from specviz.probability.plan import Draws, Outcome
 from specviz.probability.rows import Row, Rows
 

@@ -11,7 +11,7 @@ import pytest
 from specviz.cli import group, main
 from specviz.errors import SpecvizError
 from specviz.events import prob
-from specviz.probability.draws import uniform
+from specviz.probability.philox import uniform
 from specviz.sources.lessons import (
     bundled_lessons,
     lesson_id,

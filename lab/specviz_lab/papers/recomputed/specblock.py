@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
-
 from specviz.events import Expansion, Node
 from specviz.metrics.estimate import Estimate, mean_difference
 from specviz.runlog.fold import Run, fold
@@ -51,7 +49,7 @@ def _lengths(name: str, budget: int) -> list[int]:
 
 
 def _mean(values: Sequence[int]) -> Estimate | None:
-    return mean_difference(np.array(values, dtype=float), np.arange(len(values)))
+    return mean_difference(values, range(len(values)))
 
 
 def _budget() -> ComputedTable:

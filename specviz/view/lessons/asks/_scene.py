@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from specviz.errors import SpecvizError
 from specviz.events import prob
-from specviz.probability.draws import Stream, uniform
+from specviz.probability.philox import Stream, uniform
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.runlog.tree import RoundTree

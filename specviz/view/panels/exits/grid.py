@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added, n_layers_of, queries
 from specviz.cost.exit_setting import exit_setting, replay_events
 from specviz.errors import SpecvizError
 from specviz.events import GRID, ExitRound, Gate, LayerTrace
 from specviz.numerals import number, percent
+from specviz.probability.arrays import np
 from specviz.runlog.fold import Run
 
 KNOBS = AXES

@@ -3,10 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-import numpy as np
-
 from specviz.cost.exit_replay import ExitKnobs, Text, Total
 from specviz.numerals import UNKNOWN, number, percent
+from specviz.probability.arrays import np
 from specviz.runlog.run import Mark
 from specviz.view.blocks import Cell, Plot, PlotCurve, TableBlock
 from specviz.view.panels.exits.grid import KNOBS, SYMBOLS, TextReplay, bounds_text
