@@ -209,19 +209,42 @@ def _outside_blocks(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_commands_and_options_in_a_sentence_exist(page: Path) -> None:
+    assert not _unknown("\n".join(_outside_blocks(page)))
+
+
+def _unknown(text: str) -> list[str]:
+    """The spans that name a command or an option that is not there."""
     known = flags()
     every = {"--help"}.union(*known.values(), *(param.opts for param in check_versions.params))
-    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", "\n".join(_outside_blocks(page))):
+    wrong = []
+    for span in re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text):
         words = span.split()
         if words[0] in ("accelerate", "conda", "git", "uvx", "python", "pip", "make"):
             continue
         asked = {re.split(r"[=|\]]", word.strip("[]"))[0] for word in words if re.match(r"\[?--[a-z]", word)}
         if words[0] == "specviz" and len(words) > 1 and words[1] in COMMANDS:
-            named = " ".join(words[1:3]) if " ".join(words[1:3]) in known else words[1]
-            assert asked <= known[named] | {"--help"}, span
-        else:
-            assert words[0] != "specviz" or len(words) == 1 or words[1].startswith("-"), span
-            assert all(flag in every or _begins_one(flag, every) for flag in asked), span
+            named = next(name for n in (3, 2, 1) if (name := " ".join(words[1 : 1 + n])) in known)
+            if not asked <= known[named] | {"--help"}:
+                wrong.append(span)
+        elif (words[0] == "specviz" and len(words) > 1 and not words[1].startswith("-")) or not all(
+            flag in every or _begins_one(flag, every) for flag in asked
+        ):
+            wrong.append(span)
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        "specviz stat",
+        "specviz run --gama 4",
+        "--gama",
+        "specviz lab bench --seed 5",
+        "specviz lab clinic make --draft x",
+    ],
+)
+def test_a_wrong_command_in_a_sentence_is_caught(span: str) -> None:
+    assert _unknown(f"then `specviz lab clinic make --seed 5` and `{span}`.") == [span]
 
 
 def _begins_one(flag: str, every: set[str]) -> bool:
