@@ -1,62 +1,75 @@
 /* What passes.c says of one type of numbers: T, with OF(name) for what is its own. */
 
-/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows packed in a panel [in / LANES][M][LANES], and O outputs. */
-INLINE void OF(tile)(const T *x, const T *w, T *y, long in, long ld, const int M, const int O) {
-    f32x16 sums[GEMM_ROWS * GEMM_OUTS];
-    UNROLLED for (int k = 0; k < M * O; k++) sums[k] = splat(0);
-    for (long i = 0; i < in; i += LANES, x += M * LANES, w += LANES) {
-        OF(lanes) ws[GEMM_OUTS];
+/* y[m][o] = sum over i of x[m][i] w[o][i], for M rows in a panel [in / LANES][M][LANES] and O outputs. PACKED: of
+ * `packed`; else of T, as a row lies that is alone. */
+INLINE void OF(tile)(const void *rows, const T *w, T *y, long in, long ld, const int M, const int O, const int PACKED) {
+    const OF(packed) *panel = rows;
+    const T *x = rows;
+    const int part = LANES / PARTS;
+    f32_part sum[TILE_SUMS * PARTS];
+    f32x16 whole[TILE_SUMS];
+    UNROLLED for (int k = 0; k < M * O * PARTS; k++) sum[k] = (f32_part){0};
+    for (long i = 0; i < in; i += LANES, x += M * LANES, panel += M * LANES, w += LANES) {
+        OF(lanes) ws[GEMM_OUTS * PARTS];
         UNROLLED for (int o = 0; o < O; o++) {
-            ws[o] = OF(load_lanes)(w + o * in);
+            UNROLLED for (int k = 0; k < PARTS; k++) ws[o * PARTS + k] = OF(load_lanes)(w + o * in + k * part);
             __builtin_prefetch((const char *)(w + o * in) + (O == 1 ? PREFETCH_BYTES : O * in * (long)sizeof(T)), 0, 2);
         }
-        UNROLLED for (int m = 0; m < M; m++) {
-            OF(lanes) xs = OF(load_lanes)(x + m * LANES);
-            UNROLLED for (int o = 0; o < O; o++) sums[m * O + o] = OF(madd)(sums[m * O + o], xs, ws[o]);
-        }
+        UNROLLED for (int m = 0; m < M; m++)
+            UNROLLED for (int k = 0; k < PARTS; k++) {
+                long at = m * LANES + k * part;
+                OF(lanes) xs = PACKED ? OF(load_packed)(panel + at) : OF(load_lanes)(x + at);
+                UNROLLED for (int o = 0; o < O; o++) {
+                    f32_part *s = sum + (m * O + o) * PARTS + k;
+                    *s = OF(madd)(*s, xs, ws[o * PARTS + k]);
+                }
+            }
     }
+    UNROLLED for (int k = 0; k < M * O; k++) memcpy(whole + k, sum + k * PARTS, sizeof *whole);
     UNROLLED for (int k = 0; k + 4 <= M * O; k += 4) {
-        f32x4 four = hsum4(sums + k);
+        f32x4 four = hsum4(whole + k);
         if (O == 4) OF(store4)(y + k / 4 * ld, four);
         else UNROLLED for (int j = 0; j < 4; j++) OF(store1)(y + (k + j) * ld, four[j]);
     }
-    if (O == 1) UNROLLED for (int m = M / 4 * 4; m < M; m++) OF(store1)(y + m * ld, hsum(sums[m]));
+    if (O == 1) UNROLLED for (int m = M / 4 * 4; m < M; m++) OF(store1)(y + m * ld, hsum(whole[m]));
 }
 
 /* Rows [n][in] to panels of `per_panel` rows each, [in / LANES][rows][LANES]. */
-static void OF(pack)(const T *x, T *panel, long n, long in, long per_panel) {
+static void OF(pack_rows)(const T *x, OF(packed) *panel, long n, long in, long per_panel) {
     for (long m = 0; m < n; m += per_panel) {
         long rows = n - m < per_panel ? n - m : per_panel;
         for (long i = 0; i < in; i += LANES)
-            for (long r = m; r < m + rows; r++, panel += LANES) memcpy(panel, x + r * in + i, LANES * sizeof(T));
+            for (long r = m; r < m + rows; r++, panel += LANES) OF(pack)(panel, x + r * in + i);
     }
 }
 
 /* A panel of n rows times outputs o.lo .. o.hi: few rows wait for the weights, which are read in one line. */
-static void OF(gemv)(const T *panel, const T *w, T *y, long n, long in, long ld, range o) {
-#define ROWS(M) case M: for (long k = o.lo; k < o.hi; k++) OF(tile)(panel, w + k * in, y + k, in, ld, M, 1); break;
+static void OF(gemv)(const OF(packed) *panel, const T *w, T *y, long n, long in, long ld, range o) {
+#define ROWS(M) case M: for (long k = o.lo; k < o.hi; k++) OF(tile)(panel, w + k * in, y + k, in, ld, M, 1, 1); break;
     switch (n) { ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8) ROWS(9) ROWS(10) }
 #undef ROWS
 }
 
-/* A panel of n rows times four outputs. */
-static void OF(gemm)(const T *panel, const T *w, T *y, long n, long in, long ld) {
-#define ROWS(M) case M: OF(tile)(panel, w, y, in, ld, M, 4); break;
+/* A panel of n rows times GEMM_OUTS outputs. */
+static void OF(gemm)(const OF(packed) *panel, const T *w, T *y, long n, long in, long ld) {
+#define ROWS(M) case M: OF(tile)(panel, w, y, in, ld, M, GEMM_OUTS, 1); break;
     switch (n) { ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) }
 #undef ROWS
 }
 
 /* y [n][ld] = x [n][in] times w [out][in]. `panel`: `panel_bytes` of space, or 0; `packed`: the rows lie there already.
- * Without space rows go one by one: a panel of one row is the row. */
-static void OF(matmul_range)(const T *x, const T *w, T *y, long n, long in, long out, long ld, T *panel, int packed) {
+ * Without space rows go one by one, as they lie. */
+static void OF(matmul_range)(const T *x, const T *w, T *y, long n, long in, long out, long ld, OF(packed) *panel,
+                             int packed) {
     long tile = panel_rows(n, in, sizeof(T));
     if (!panel) {
-        for (long m = 0; m < n; m++) OF(gemv)(x + m * in, w, y + m * ld, 1, in, ld, (range){0, out});
+        for (long m = 0; m < n; m++)
+            for (long o = 0; o < out; o++) OF(tile)(x + m * in, w + o * in, y + m * ld + o, in, ld, 1, 1, 0);
         return;
     }
     for (long first = 0; first < n; first += tile, y += tile * ld) {
         long rows = n - first < tile ? n - first : tile, per = rows <= GEMV_ROWS ? rows : GEMM_ROWS, o = 0;
-        if (!packed || tile < n) OF(pack)(x + first * in, panel, rows, in, per);
+        if (!packed || tile < n) OF(pack_rows)(x + first * in, panel, rows, in, per);
         if (rows > GEMV_ROWS)
             for (; o + GEMM_OUTS <= out; o += GEMM_OUTS)
                 for (long m = 0; m < rows; m += per)
@@ -71,7 +84,7 @@ typedef struct { const T *x, *w; T *y; long n, in, out; char *space; size_t per_
 static void OF(matmul_task)(const void *args, worker w) {
     const OF(matmul_args) *p = args;
     worker *self = &w;
-    T *panel = p->space ? (T *)(aligned(p->space) + self->id * p->per_thread) : 0;
+    OF(packed) *panel = p->space ? (OF(packed) *)(aligned(p->space) + self->id * p->per_thread) : 0;
     int packed = 0;
     parallel_for(o, p->out, 16, MIN_CHUNK)
         OF(matmul_range)(p->x, p->w + o.lo * p->in, p->y + o.lo, p->n, p->in, o.hi - o.lo, p->out, panel, packed++);
@@ -233,7 +246,8 @@ static void OF(linear)(const config *c, const T *x, const void *w, const T *bias
     int packed = 0;
     parallel_for(o, out, 16, MIN_CHUNK) {
         if (!c->bits)
-            OF(matmul_range)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, (T *)panel, packed++);
+            OF(matmul_range)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, (OF(packed) *)panel,
+                             packed++);
         else {
             if (!packed++) OF(quantize)(x, z, n, in, c->int8);
             OF(matmul_int4_range)(z, w, y, n, in, out, c->int8, o);

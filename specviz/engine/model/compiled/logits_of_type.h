@@ -20,7 +20,7 @@ static void OF(rescore)(const T *x, const T *w, float *y, long in, long vocab) {
     for (long i = 0; i < vocab && n < 4 * RESCORED; i++) {
         if (!(y[i] >= best[RESCORED - 1])) continue;
         T one;
-        OF(tile)(x, w + i * in, &one, in, 1, 1, 1);
+        OF(tile)(x, w + i * in, &one, in, 1, 1, 1, 0);
         y[i] = OF(to_float)(one);
         n++;
     }
@@ -35,7 +35,8 @@ static void OF(logits_task)(const void *args, worker w) {
     long n = f->n, in = d->in;
     T *xb = (T *)f->space; /* [n][in] */
     char *own = f->space + align64(n * in * sizeof(T)) + self->id * logits_thread_bytes(d, n, sizeof(T));
-    T *chunk = (T *)own, *panel = (T *)(own += align64(n * LOGITS_CHUNK * sizeof(T))); /* [n][LOGITS_CHUNK] */
+    T *chunk = (T *)own; /* [n][LOGITS_CHUNK] */
+    OF(packed) *panel = (OF(packed) *)(own += align64(n * LOGITS_CHUNK * sizeof(T)));
     quantized z = quantized_at(own, n, in);
     int packed = 0;
     OF(add_copy_norm)((T *)f->x, 0, 0, d->norm, xb, n, in, d->eps, self);

@@ -10,9 +10,15 @@
 #include "vec.h"
 #include "thread_pool.h"
 
-#define GEMM_ROWS 6       /* rows and outputs of a tile whose sums are held in registers */
+#define GEMM_ROWS 6       /* rows and outputs of a tile whose sums are held in registers; */
+#if PARTS == 1 || defined __clang__
 #define GEMM_OUTS 4
 #define GEMV_ROWS 10      /* rows for which weights are read in one line */
+#else /* gcc, with half as many registers of half the size */
+#define GEMM_OUTS 1
+#define GEMV_ROWS GEMM_ROWS
+#endif
+#define TILE_SUMS 24      /* of any tile at most */
 #define PANEL_ROWS 96     /* rows that stay in the cache while the weights go by, */
 #define PANEL_BYTES (256 << 10) /* and the bytes that they may take */
 #define PREFETCH_BYTES 8192
@@ -118,12 +124,14 @@ static size_t align64(size_t n) { return (n + 63) / 64 * 64; }
 /* Rows of numbers of `item` bytes that are packed at once, in panels of as many as a tile takes: all of them where they
  * are few. They lie in memory of the caller, as do all large things: a thread's stack may be half a megabyte. */
 static long panel_rows(long n, long in, long item) {
-    long most = PANEL_BYTES / (in * item);
+    long most = PANEL_BYTES / (in * PACKED_BYTES(item));
     most = most < GEMM_ROWS ? 1 : most < PANEL_ROWS ? most / GEMM_ROWS * GEMM_ROWS : PANEL_ROWS;
     return n < most ? n : most;
 }
 
-static size_t panel_bytes(long n, long in, long item) { return align64(panel_rows(n, in, item) * in * item); }
+static size_t panel_bytes(long n, long in, long item) {
+    return align64(panel_rows(n, in, item) * in * PACKED_BYTES(item));
+}
 
 typedef struct { /* activations [n][in] as 256 high + low, and of every GROUP the scale and the sum of its numbers */
     signed char *high, *low; /* [n][in] */

@@ -18,8 +18,11 @@ typedef int i32x4 __attribute__((vector_size(16)));
 typedef int i32x8 __attribute__((vector_size(32)));
 typedef int i32x16 __attribute__((vector_size(64)));
 typedef long long i64x8 __attribute__((vector_size(64)));
+typedef unsigned u32x4 __attribute__((vector_size(16)));
+typedef unsigned u32x8 __attribute__((vector_size(32)));
 typedef unsigned u32x16 __attribute__((vector_size(64)));
 typedef unsigned short u16x4 __attribute__((vector_size(8)));
+typedef unsigned short u16x8 __attribute__((vector_size(16)));
 typedef unsigned short u16x16 __attribute__((vector_size(32)));
 typedef signed char i8x16 __attribute__((vector_size(16)));
 typedef unsigned short bf16;
@@ -72,20 +75,46 @@ INLINE float to_float_bf16(bf16 v) {
     return f;
 }
 
-/* Sums of products by type: `lanes_T` holds LANES_T numbers of a row or a weight, madd_T adds their products to sixteen
- * sums; madd_keys_T does it for the next PAIR_T numbers of one query and of sixteen keys, one key to a lane. */
+/* Sixteen sums as PARTS vectors that a register holds: compilers keep what is wider than one in memory. */
+#if defined __AVX512F__
+#define PARTS 1
+typedef f32x16 f32_part;
+typedef u32x16 u32_part;
+typedef u16x16 u16_part;
+#elif defined __AVX__
+#define PARTS 2
+typedef f32x8 f32_part;
+typedef u32x8 u32_part;
+typedef u16x8 u16_part;
+#else
+#define PARTS 4
+typedef f32x4 f32_part;
+typedef u32x4 u32_part;
+typedef u16x4 u16_part;
+#endif
+
+/* Sums of products by type: `lanes_T` holds LANES_T / PARTS numbers of a row or a weight, madd_T adds their products to
+ * sums; madd_keys_T does it for the next PAIR_T numbers of one query and of sixteen keys, one key to a lane. In a panel a
+ * row's numbers are `packed_T`: what is multiplied, so that a row is made wide once and not for every output. */
 #define LANES_float 16
 #define PAIR_float 1
-typedef f32x16 lanes_float;
-INLINE f32x16 load_lanes_float(const float *p) { return load_float(p); }
-INLINE f32x16 madd_float(f32x16 sum, f32x16 x, f32x16 w) { return sum + x * w; }
+typedef f32_part lanes_float;
+typedef float packed_float;
+INLINE f32_part load_lanes_float(const float *p) { f32_part v; memcpy(&v, p, sizeof v); return v; }
+#define load_packed_float load_lanes_float
+#define pack_float(to, from) memcpy(to, from, 16 * sizeof(float))
+INLINE f32_part madd_float(f32_part sum, f32_part x, f32_part w) { return sum + x * w; }
 INLINE f32x16 load_keys_float(const float *p) { return load_float(p); }
 INLINE f32x16 madd_keys_float(f32x16 sum, const float *x, f32x16 keys) { return sum + splat(*x) * keys; }
 #ifdef __AVX512BF16__
 #define LANES_bf16 32
 #define PAIR_bf16 2
 typedef __m512bh lanes_bf16;
+typedef bf16 packed_bf16;
+#define PACKED_BYTES(item) (item)
 INLINE __m512bh load_lanes_bf16(const bf16 *p) { return (__m512bh)_mm512_loadu_si512(p); }
+#define load_packed_bf16 load_lanes_bf16
+#define pack_bf16(to, from) memcpy(to, from, 32 * sizeof(bf16))
 INLINE f32x16 madd_bf16(f32x16 sum, __m512bh x, __m512bh w) { return (f32x16)_mm512_dpbf16_ps((__m512)sum, x, w); }
 INLINE f32x16 load_keys_bf16(const bf16 *p) { f32x16 v; memcpy(&v, p, sizeof v); return v; }
 INLINE f32x16 madd_keys_bf16(f32x16 sum, const bf16 *x, f32x16 keys) {
@@ -96,9 +125,17 @@ INLINE f32x16 madd_keys_bf16(f32x16 sum, const bf16 *x, f32x16 keys) {
 #else
 #define LANES_bf16 16
 #define PAIR_bf16 1
-typedef f32x16 lanes_bf16;
-INLINE f32x16 load_lanes_bf16(const bf16 *p) { return load_bf16(p); }
-INLINE f32x16 madd_bf16(f32x16 sum, f32x16 x, f32x16 w) { return sum + x * w; }
+typedef f32_part lanes_bf16;
+typedef float packed_bf16;
+#define PACKED_BYTES(item) ((long)sizeof(float))
+INLINE f32_part load_lanes_bf16(const bf16 *p) {
+    u16_part h;
+    memcpy(&h, p, sizeof h);
+    return (f32_part)(__builtin_convertvector(h, u32_part) << 16);
+}
+#define load_packed_bf16 load_lanes_float
+#define pack_bf16(to, from) store_float(to, load_bf16(from))
+#define madd_bf16 madd_float
 INLINE f32x16 load_keys_bf16(const bf16 *p) { return load_bf16(p); }
 INLINE f32x16 madd_keys_bf16(f32x16 sum, const bf16 *x, f32x16 keys) { return sum + splat(to_float_bf16(*x)) * keys; }
 #endif
