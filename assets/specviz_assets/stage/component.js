@@ -223,14 +223,15 @@ function teach(held, lesson) {
   held.room.paint();
 }
 
-// Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back.
-const AWAY_MS = 3000; // where the way was not gone after all (a click that was taken back), all is told again
+// Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back: until
+// the server has answered, the page around still stands for the one that is left, and a busy server takes its time.
+const AWAY_MS = 30000; // where the way was not gone after all (the server is away), all is told again
 let away = -AWAY_MS;
 addEventListener("click", (event) => {
+  const elsewhere = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey; // another tab
   const link = event.composedPath().find((each) => each instanceof HTMLAnchorElement && each.href);
-  if (link && link.origin === location.origin && link.pathname !== location.pathname && !link.target && !link.download) {
-    away = performance.now();
-  }
+  if (elsewhere || !link || link.target || link.download) return;
+  if (link.origin === location.origin && link.pathname !== location.pathname) away = performance.now();
 }, true);
 
 function leave(held) {

@@ -1,6 +1,7 @@
 """The stage of a run that goes on, in a real browser, from the first minute to both settings side by side."""
 
 import re
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,23 @@ def test_a_link_leads_away_though_the_picture_has_just_come_to_rest(
         page.get_by_role("link", name="Stage").click()
         page.locator(".stage .node").first.wait_for()
         settled(page)
+
+
+def test_a_link_leads_away_however_long_the_server_takes(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(opened.url)
+    page.locator(".stage .node").first.wait_for()
+    settled(page)
+    opened.process.send_signal(signal.SIGSTOP)
+    try:
+        page.get_by_role("link", name="Servers").click()
+        page.wait_for_timeout(4000)
+        page.locator(".stage .node").first.click()  # a place to tell, while the page that is left still stands there
+        page.wait_for_timeout(600)
+    finally:
+        opened.process.send_signal(signal.SIGCONT)
+    page.get_by_role("textbox", name="Address").wait_for()
+    page.wait_for_timeout(500)
+    assert page.get_by_role("textbox", name="Address").is_visible()
 
 
 def test_run_it_here_goes_on_live_from_the_same_prompt(opened: Served, open_at: Callable[..., Any]) -> None:
