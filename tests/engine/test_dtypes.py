@@ -1,15 +1,20 @@
 """The default dtype: by device, by what the CPU can do, by how the weights are stored and how many there are."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from specviz.engine.model.compiled.build import NoKernel
+from specviz.engine.model.compiled.library import functions
 from specviz.engine.model.files import dtypes, hub
 from specviz.engine.model.files.dtypes import native_bfloat16, pick_dtype, stored
 from specviz.engine.model.files.loading import load
+from specviz.engine.model.pair import load_pair
+from specviz.names import COMPILE
 from support.models import build, save
 
 CPU = torch.device("cpu")
@@ -43,19 +48,42 @@ def test_by_the_weights(
     assert load(folder, "target", "cpu", "float64").info.dtype == "float64", "what is asked for comes first"
 
 
-def test_by_the_processor(native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another CPU widens; another device has bfloat16 whatever the weights are; no weights, no half."""
+def test_by_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another device has bfloat16 whatever the weights are; no weights, no half."""
     folder = save(build("llama", seed=1, dtype=torch.bfloat16), tmp_path)
     monkeypatch.setattr(dtypes, "SMALL_PARAMS", 1)
     assert pick_dtype(None, CPU, folder) == torch.bfloat16
     assert pick_dtype(None, CPU) == torch.float32
     assert pick_dtype(None, torch.device("cuda"), folder) == torch.bfloat16
-    for found in ({"avx512_f": True, "avx512_bf16": False}, {"neon": True}):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda found=found: found, raising=False)
-        assert not native_bfloat16()
-        assert pick_dtype(None, CPU, folder) == torch.float32
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"bf16": True, "neon": True}, raising=False)
-    assert native_bfloat16()
+
+
+@pytest.fixture
+def asked_anew() -> Iterator[None]:
+    """The kernel's library, which a process asks for once."""
+    functions.cache_clear()
+    yield
+    functions.cache_clear()
+
+
+@pytest.mark.usefixtures("asked_anew")
+@pytest.mark.parametrize("kernel", [False, True], ids=["torch", "kernel"])
+@pytest.mark.parametrize("has", [{"avx512_bf16": False}, {"neon": True}, {"bf16": True, "neon": True}], ids=str)
+def test_by_the_processor(has: dict[str, bool], kernel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither products of its own nor the kernel: widened when it is loaded; what is asked for stays."""
+    monkeypatch.setenv(COMPILE, "auto" if kernel else "off")
+    if kernel:
+        try:
+            functions()
+        except NoKernel as error:
+            pytest.skip(f"no kernel on this machine: {error}")
+    wide = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 32}  # as the kernel takes it
+    folder = str(save(build("llama", seed=1, dtype=torch.bfloat16, **wide), tmp_path))
+    monkeypatch.setattr(dtypes, "SMALL_PARAMS", 1)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
+    assert native_bfloat16() is has.get("bf16", False)
+    wanted = "bfloat16" if kernel or native_bfloat16() else "float32"
+    assert load_pair(folder, needs_draft=False).target.info.dtype == wanted
+    assert load_pair(folder, needs_draft=False, dtype="bfloat16").target.info.dtype == "bfloat16"
 
 
 def test_older_torch_is_asked_its_one_question(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,8 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
     pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
-    ids, before, peers = encoded(prompts, pair, settings), machine.load(), Peers(settings)
+    ids, before = encoded(prompts, pair, settings), machine.load()
+    peers = Peers(replace(settings, dtype=pair.target.info.dtype))
     servers = LlamaServers(settings, peers, pair.target.tokenizer, max(map(len, ids)) + settings.max_new_tokens + ROOM)
     # The library's sampling draws from the global generator.
     with torch.random.fork_rng(), _quiet(), servers:

@@ -12,7 +12,7 @@ from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
 from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.device_map import AUTO, load_mapped
-from specviz.engine.model.files.dtypes import SMALL_PARAMS
+from specviz.engine.model.files.dtypes import SMALL_PARAMS, native_bfloat16
 from specviz.engine.model.files.kinship import made_for
 from specviz.engine.model.files.loading import Loaded, compare_tokenizers, load, locate, pick_device
 from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
@@ -71,7 +71,10 @@ def load_pair(
     before = torch.get_num_threads()
     try:
         with lean.as_found():
-            return _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded)
+            pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded)
+            if dtype is None and _slow_in_bfloat16(pair.target):
+                pair = _loaded(target, draft, needs_draft, device, "float32", threads, draft_device, on_loaded)
+            return pair
     finally:
         torch.set_num_threads(before)
 
@@ -108,6 +111,13 @@ def _loaded(
         torch.set_num_threads(max(1, threads or 1))
     SURPLUS.kernel = surplus_kernel()
     return _with_backends(Pair(first, second))
+
+
+def _slow_in_bfloat16(target: Loaded) -> bool:
+    """Whether neither this CPU nor the kernel has products for the dtype that it was loaded in."""
+    adapter = target.adapter
+    by_torch = adapter.device.type == "cpu" and target.no_kernel is not None
+    return by_torch and adapter.dtype == torch.bfloat16 and not native_bfloat16()
 
 
 def with_threads(pair: Pair) -> Pair:

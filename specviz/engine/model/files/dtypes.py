@@ -1,8 +1,9 @@
 """Which dtype a model is loaded in: the one that was asked for, or the default of its device and its weights.
 
-On a CPU that multiplies bfloat16 by itself (AVX512-BF16, AMX, ARM's bf16) a model stored in 16 bits is loaded in
-bfloat16: half the bytes, which is what a decoding step waits for. Small ones are not (their products take less than the
-call, which bfloat16 makes longer), nor are weights stored in 32 bits, which it would round. Other CPUs have float32.
+On a CPU a model stored in 16 bits is loaded in bfloat16: half the bytes, which is what a decoding step waits for. Small
+ones are not (their products take less than the call, which bfloat16 makes longer), nor are weights stored in 32 bits,
+which it would round. Where the CPU does not multiply bfloat16 (AVX512-BF16, AMX, ARM's bf16) and layers do not run in
+the compiled kernel, which widens it on the way, `load_pair` takes float32 instead: torch's products are slow there.
 """
 
 from collections import Counter
@@ -28,7 +29,7 @@ def pick_dtype(name: str | None, device: torch.device, where: str | None = None)
         return DTYPES[name]
     if device.type != "cpu":
         return torch.bfloat16
-    half = where is not None and native_bfloat16() and _is_large_and_half(stored(where))
+    half = where is not None and _is_large_and_half(stored(where))
     return torch.bfloat16 if half else torch.float32
 
 
