@@ -26,7 +26,7 @@ from specviz.local_models.catalogue import part_folders
 from specviz.sources.bundled import bundled_prompts
 from specviz.trace.bundled import assets
 from specviz.trace.recorder import Recorder
-from specviz_lab.clinic.case import FILES, PLAIN, RUN
+from specviz_lab.clinic.case import FILES, PLAIN, RUN, SEEDS
 
 CHAIN: dict[str, Any] = {
     "k_max": 1,
@@ -55,6 +55,31 @@ QUESTIONS = (
     "How does a bicycle stay upright?",
     "Write a short letter to a friend who moved away.",
     "Name three ways to save water at home.",
+    # those of seeds that are not recorded
+    "Why do leaves change their colour in autumn?",
+    "Write a note to a neighbour whose dog barks at night.",
+    "How is cheese made?",
+    "Give me a plan for a week of running, for a beginner.",
+    "What does a referee do in a football match?",
+    "Describe a rainy day by the sea in five sentences.",
+    "How do I change a flat tyre?",
+    "Tell me about the first people who crossed the Alps.",
+    "What is the difference between a frog and a toad?",
+    "Suggest a present for a friend who likes maps.",
+    "Why is bread kneaded?",
+    "Write four lines about a clock that is always late.",
+)
+N_RECORDED = 6  # of the questions, that recorded seeds ask
+TEXTS = (  # for the embedded pair, of its three kinds; those of seeds that are not recorded
+    "def is_prime(n):",
+    "A dictionary maps keys to values. The keys of a dictionary",
+    "31 + 4 = 35\n35 + 4 = 39\n39 + 4 = 43\n",
+    'class Queue:\n    """A queue of items, first in, first out."""\n\n    def ',
+    "This module provides classes for reading and writing archives. The module",
+    "Anna has 14 plums and buys 9 more. How many plums does she have?\n",
+    'import json\n\n\ndef read_settings(path):\n    """Return the settings in a file."""\n',
+    "When a thread is started, it runs beside the one that started it. A lock",
+    "8 + 13 = 21\n21 + 13 = 34\n34 + 13 = 47\n",
 )
 QUOTES = (
     "The harbour was quiet that morning, and the boats lay still between the stones. Nobody had seen the pilot since "
@@ -87,14 +112,15 @@ def chat_of_twenty_layers() -> Pair:
 
 
 def texts(seed: int, n: int = 3) -> list[str]:
-    """Bundled prompts, other ones for every seed."""
-    known = list(bundled_prompts().values())
+    """Prompts, other ones for every seed: bundled ones where it is recorded, `TEXTS` where it is not."""
+    known = list(bundled_prompts().values()) if seed in SEEDS else TEXTS
     return [known[(seed + 3 * k) % len(known)] for k in range(n)]
 
 
 def questions(seed: int, n: int = 2) -> list[str]:
     """Messages to an assistant."""
-    return [QUESTIONS[(2 * seed + k) % len(QUESTIONS)] for k in range(n)]
+    known = QUESTIONS[:N_RECORDED] if seed in SEEDS else QUESTIONS[N_RECORDED:]
+    return [known[(2 * seed + k) % len(known)] for k in range(n)]
 
 
 @dataclass(frozen=True, slots=True)

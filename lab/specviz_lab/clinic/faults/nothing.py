@@ -8,7 +8,7 @@ NOVEL = "Write a list of rare words, each one once."
 
 
 def ill(bench: Bench) -> None:
-    if bench.seed == 1:
+    if bench.seed % 3 == 1:
         bench.run(chat(), [NOVEL], "ngram", temperature=1.0, tokens=64, ngram_min=3)
     else:
         bench.run(small(), texts(bench.seed, 2), "dflash", confidence=1.0, tokens=48)

@@ -26,10 +26,10 @@ def _another(adapter: ModelAdapter, tokens: list[int], positions: list[int]) -> 
 
 
 def ill(bench: Bench) -> None:
-    prompts = questions(bench.seed)
-    if bench.seed == 0:
+    prompts, way = questions(bench.seed), bench.seed % 3
+    if way == 0:
         bench.run(chat(), questions(bench.seed, 6), tokens=96, chat=False)
-    elif bench.seed == 1:
+    elif way == 1:
         words = chat().target.tokenizer
         twice = [
             words.apply_chat_template([{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True)
@@ -38,7 +38,7 @@ def ill(bench: Bench) -> None:
         bench.run(chat(), twice, tokens=96, chat=True)
     else:
         bench.run(with_draft(chat(), embed=_another), prompts, tokens=64, chat=True)
-    _folders(bench, OTHER if bench.seed == 2 else TEMPLATE)
+    _folders(bench, OTHER if way == 2 else TEMPLATE)
 
 
 def well(bench: Bench) -> None:

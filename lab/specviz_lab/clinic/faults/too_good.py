@@ -10,7 +10,7 @@ LOOP = "one two one two one two one two one two one two one two one two one two 
 
 
 def ill(bench: Bench) -> None:
-    if bench.seed == 1:
+    if bench.seed % 3 == 1:
         bench.run(small(), [LOOP, "x = x + 1\n" * 8], "ngram", temperature=0.0, tokens=128)
     else:
         pair = replace(small(), draft=small().target)
@@ -19,4 +19,4 @@ def ill(bench: Bench) -> None:
 
 def well(bench: Bench) -> None:
     prompts = [f"Copy this text: {QUOTES[(bench.seed + k) % len(QUOTES)]}" for k in range(2)]
-    bench.run(chat(), prompts, "ngram" if bench.seed == 1 else "draft", temperature=0.0, tokens=64)
+    bench.run(chat(), prompts, "ngram" if bench.seed % 3 == 1 else "draft", temperature=0.0, tokens=64)
