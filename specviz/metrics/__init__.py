@@ -7,7 +7,7 @@ from specviz.metrics import acceptance, common  # their metrics register, in the
 from specviz.metrics.against_plain import PlainSpeed
 from specviz.metrics.common import GeometricFit, geometric_fit, plain_speed
 from specviz.metrics.draft_confidence import ConfidenceBand
-from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval
+from specviz.metrics.estimate import Estimate, delta_interval, wilson_interval, z_of_looks
 from specviz.metrics.registry import METRICS, Metrics, metric, ratio, unregister
 from specviz.metrics.replay_rules import SameDraft
 from specviz.metrics.tally import Tally, measure
@@ -31,4 +31,5 @@ __all__ = [
     "ratio",
     "unregister",
     "wilson_interval",
+    "z_of_looks",
 ]

@@ -1,27 +1,35 @@
-"""Whether a draft that was kept is hardly ever kept any more from some round of an answer on, to its end."""
+"""Whether a draft that was kept is hardly ever kept any more from some round of an answer on, to its end.
+
+Two things do that: a state that went wrong in this answer, or the length of the text. The other answers tell which, by
+what they keep where they are as long, beside what they keep before.
+"""
 
 import copy
 import math
 from array import array
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from specviz.metrics.draft_confidence import TokenPosition
 from specviz.metrics.estimate import wilson_interval
 
 LEAST_BEFORE, LEAST_AFTER = 12, 24  # rounds that drafted
 TIMES = 3  # as often at least the draft was kept before, at the near ends of both intervals
+LEAST_OTHERS = 12  # rounds of other answers that are as long
+PARTLY = 0.5  # of what all answers keep while they are shorter: more in others, and length is not it; less, and it is
 _MOST = 1024  # rounds of an answer that are looked at
+_BIN, _BINS = 8, 512  # tokens of a bin of text lengths, and how many; the last one is open
 
 
 class Collapse(NamedTuple):
     """`before`, `after`: rounds that kept anything, of how many, up to `at` and from there on; `length`: tokens of the
-    text then. `outlived`: whether another answer grew as long and was kept to its end."""
+    text then. `cause`: "state" where other answers are kept at such lengths as before, "length" where they are not; ""
+    where they do not tell."""
 
     at: TokenPosition
     length: int
     before: tuple[int, int]
     after: tuple[int, int]
-    outlived: bool
+    cause: Literal["state", "length", ""]
 
 
 class CollapseTally:
@@ -31,7 +39,7 @@ class CollapseTally:
         self._query = -1
         self._rounds = array("q")  # of the answer in hand, one behind another: round, tokens before it, kept anything
         self._first: Collapse | None = None
-        self._longest = 0  # text of an answer that was kept to its end
+        self._others = array("q", bytes(16 * _BINS))  # of all other answers by length: rounds, those that kept any
 
     def take(self, here: TokenPosition, n_text: int, n_drafted: int, n_kept: int) -> None:
         """Count a round; one that drafted nothing says nothing."""
@@ -47,20 +55,30 @@ class CollapseTally:
         whole = copy.deepcopy(self)
         whole._end()
         first = whole._first
-        return None if first is None else first._replace(outlived=whole._longest > first.length)
+        return None if first is None else first._replace(cause=whole._cause(first))
+
+    def _cause(self, first: Collapse) -> Literal["state", "length", ""]:
+        ends = min(first.length // _BIN, _BINS - 1)  # its own bin is left out: it holds both
+        n, kept = sum(self._others[: 2 * ends : 2]), sum(self._others[1 : 2 * ends : 2])
+        n_long, kept_long = sum(self._others[2 * ends + 2 :: 2]), sum(self._others[2 * ends + 3 :: 2])
+        if n_long < LEAST_OTHERS:
+            return ""
+        while_short = (kept + first.before[0]) / (n + first.before[1])
+        least, most = wilson_interval(kept_long, n_long)
+        return "state" if least > PARTLY * while_short else "length" if most < PARTLY * while_short else ""
 
     def _end(self) -> None:
         rs, lengths, kept = self._rounds[::3], self._rounds[1::3], self._rounds[2::3]
         cut = _best_cut(kept)
-        if cut is None:
-            self._longest = max(self._longest, lengths[-1] if lengths else 0)
-            return
-        before, after = (sum(kept[:cut]), cut), (sum(kept[cut:]), len(kept) - cut)
-        if wilson_interval(*before)[0] < TIMES * wilson_interval(*after)[1]:
-            self._longest = max(self._longest, lengths[-1])
-        elif self._first is None:
-            at = TokenPosition(self._query, rs[cut])
-            self._first = Collapse(at, lengths[cut], before, after, outlived=False)
+        if cut is not None and self._first is None:
+            before, after = (sum(kept[:cut]), cut), (sum(kept[cut:]), len(kept) - cut)
+            if wilson_interval(*before)[0] >= TIMES * wilson_interval(*after)[1]:
+                self._first = Collapse(TokenPosition(self._query, rs[cut]), lengths[cut], before, after, "")
+                return
+        for length, any_kept in zip(lengths, kept, strict=True):
+            at = 2 * min(length // _BIN, _BINS - 1)
+            self._others[at] += 1
+            self._others[at + 1] += any_kept
 
 
 def _best_cut(kept: "array[int]") -> int | None:

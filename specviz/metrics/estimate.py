@@ -46,15 +46,23 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.unknown is msgspec.UNSET else self.unknown
 
 
-def wilson_interval(hits: float, n: float) -> tuple[float, float]:
+def wilson_interval(hits: float, n: float, z: float = Z) -> tuple[float, float]:
     """Wilson's score interval of a share: `(c +- h) / (1 + z^2/n)`, c = p + z^2/2n, h = z sqrt(p(1-p)/n + z^2/4n^2).
 
-    Neither need be whole: a unit may count for its share, and alike ones for fewer than they are.
+    Neither need be whole: a unit may count for its share, and alike ones for fewer than they are. `z`: `z_of_looks`
+    where one of several is picked by what it shows.
     """
-    p, z2 = hits / n, Z * Z
-    centre, half = p + z2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
+    p, z2 = hits / n, z * z
+    centre, half = p + z2 / (2 * n), z * math.sqrt(p * (1 - p) / n + z2 / (4 * n * n))
     lo, hi = (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
     return (0.0 if hits == 0 else lo), (1.0 if hits == n else hi)
+
+
+def z_of_looks(n: int) -> float:
+    """In place of `Z` where `n` things are looked at and the most striking is picked (Bonferroni): all n intervals hold
+    together as often as one does."""
+    law = statistics.NormalDist()
+    return law.inv_cdf(1 - (1 - law.cdf(Z)) / n)
 
 
 def share(hits: int, n: int) -> Estimate | None:

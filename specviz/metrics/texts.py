@@ -1,6 +1,7 @@
 """What texts and tests tell beside counts: how each answer begins, whether it ends in a loop, whether a draft fares
 worse behind a rejection, how tokens of a class fare, and tests of tokens that the target rules out."""
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -15,12 +16,14 @@ MOST_QUERIES, MOST_TOKENS = 8, 4096  # of the first, whose texts are held as far
 MOST_ANSWERS = 512  # that are told one by one
 _TAIL, _PERIODS = 64, 16  # newest tokens that are looked at for a loop, and the longest that counts as one
 _PLACES = 6  # of each thing that is seen
+_ENDS_TEXT = re.compile("text|</?s>")  # marks that models without a chat template have too
 _SAME = 0.97  # of these tokens equal to the one a period before
 
 
 class TextTally:
     """Give it every finished round in order. Its size is bounded.
 
+    `n_closed_at_once`: answers that their first round ends with a mark of a chat template which the prompt lacks.
     `texts`: by query, its prompt and its first tokens. `behind`: by whether the round before ended in a rejection,
     rounds that drafted and those of them that kept their first token. `n_refused`, `n_ruled_out`: tests that failed,
     and those of them whose token the target gave no chance at all. `by_class`: tests on a right prefix and those that
@@ -38,7 +41,9 @@ class TextTally:
         self._answers = array("i", bytes(8 * MOST_ANSWERS))  # two numbers an answer
         self._firsts = array("q", bytes(16 * MOST_ANSWERS))  # query and round of each answer's first draft
         self.seen: dict[str, list[TokenPosition]] = {}
-        self._at = array("q", (-1, 0, 0, 0, 0))  # the query in hand; answers, those that loop; refused, ruled out
+        self._at = array(
+            "q", (-1, 0, 0, 0, 0, 0)
+        )  # query in hand; answers, looping; refused, ruled out; closed at once
         self._tail = array("q")
         self._rejected: bool | None = None
 
@@ -67,6 +72,7 @@ class TextTally:
                 self._see("behind", TokenPosition(record.q, record.r))
         self._rejected = end.n_tested > end.n_accepted if end.n_drafted else None
         tokens = [token for token in commit.tokens if token >= 0] if commit is not None else []
+        self._at[5] += _closes_at_once(record)
         self._tail.extend(tokens)
         del self._tail[:-_TAIL]
         if record.q not in self._queries and len(self._texts) < MOST_QUERIES:
@@ -99,6 +105,10 @@ class TextTally:
     @property
     def n_answers(self) -> int:
         return self._at[1]
+
+    @property
+    def n_closed_at_once(self) -> int:
+        return self._at[5]
 
     @property
     def n_refused(self) -> int:
@@ -143,6 +153,15 @@ class TextTally:
     def n_looping(self) -> int:
         """Answers that end in a loop, the one in hand as it is."""
         return self._at[2] + self.loops
+
+
+def _closes_at_once(record: RoundRecord) -> bool:
+    """Whether the first round of an answer ends it with a mark of its chat template, of which the prompt has none."""
+    commit, prefill = record.commit, record.query.prefill
+    if record.r != 1 or commit is None or prefill is None or not prefill.prompt or commit.finish != "eos":
+        return False
+    mark, text = next(iter(commit.tokens[-1:]), -1), next(iter(commit.texts[-1:]), "")
+    return mark not in prefill.prompt and class_of(text) == "mark" and not _ENDS_TEXT.search(text)
 
 
 @lru_cache(1 << 14)

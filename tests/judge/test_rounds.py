@@ -274,6 +274,11 @@ def test_a_cliff_is_doubted_where_something_else_looks_so(
     assert finding.decides
 
 
+def test_a_slope_is_no_cliff() -> None:
+    """All keep two, three of five the third: clearly less than before, and still most of it."""
+    assert "position_cliff" not in found(run_of(many(60, [0.9] * 4, [4, 4, 4, 2, 2])))
+
+
 def test_equal_lengths_are_no_equal_texts_and_equal_drafts_no_cliff(tmp_path: Path) -> None:
     def counts_alone(name: str) -> Evidence:
         with Writer(tmp_path / name, "vLLM", rule="exact match", known="counts", chains=True, temperature=0.0) as out:
@@ -331,14 +336,17 @@ def test_exact_match_of_another_engine_is_told_by_its_rule(
 
 
 @pytest.mark.parametrize(
-    ("kept", "certainty"),
+    ("kept", "certainty", "fault"),
     [
-        ((1, 1, 1), None),
-        ((1, 0, 1), "likely"),  # the others grow as long
-        ((0,), "cannot tell"),
+        ((1, 1, 1), None, 0),
+        ((1, 0, 1), "likely", 10),  # the others grow as long, and are kept
+        ((0, 0), "likely", 4),  # the other one dies where it is as long
+        ((0,), "cannot tell", 10),
     ],
 )
-def test_a_draft_that_dies_within_an_answer_is_told_by_its_round(kept: tuple[int, ...], certainty: str | None) -> None:
+def test_a_draft_that_dies_within_an_answer_is_told_by_its_round(
+    kept: tuple[int, ...], certainty: str | None, fault: int
+) -> None:
     """Sixty rounds an answer, three of four drafts keep something; of some answers from round 20 on next to none."""
     events: list[Event] = []
     header, prefill, end = judged_run([])
@@ -355,5 +363,5 @@ def test_a_draft_that_dies_within_an_answer_is_told_by_its_round(kept: tuple[int
     finding = found(Evidence.of_run(fold([*events, end]))).get("dies_within_an_answer")
     assert (finding.certainty if finding else None) == certainty
     if finding is not None:
-        assert finding.fault == 10
+        assert finding.fault == fault
         assert finding.places[0].at.endswith("r20"), "which keeps nothing, as those behind it"

@@ -14,7 +14,7 @@ from specviz.numerals import number, percent, plural, prob
 if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
-CLIFF = 0.25  # by which a position is kept less often than the one before
+EDGE = 0.5  # of what the position before keeps: a cliff loses more than half, where a weak drafter goes down a slope
 WORKS = 0.5  # of the tokens at the position before: a drafter that is mostly wrong there has no edge to fall off
 ALIKE = 30  # drafts that all keep just as many: a drafter is never that even, a limit is
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
@@ -30,13 +30,17 @@ THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
 @detector(RoundsCounted, 50)
 def position_cliff(counted: RoundsCounted) -> Finding | None:
     """A position is kept far less often than the one before it."""
+    from specviz.metrics import wilson_interval, z_of_looks
+
     rates: dict[int, Estimate] = counted.metrics.position_acceptance or {}
-    drops = []
-    for at, here in rates.items():
-        before = rates.get(at - 1)
-        if before is None or min(before.n, here.n) < LEAST_TESTS or before.interval is None or here.interval is None:
-            continue
-        if before.value - here.value >= CLIFF and before.interval[0] > here.interval[1]:
+    pairs = [(at, rates[at - 1], here) for at, here in rates.items() if at - 1 in rates]
+    pairs = [pair for pair in pairs if min(pair[1].n, pair[2].n) >= LEAST_TESTS]
+    z, drops = z_of_looks(max(1, len(pairs))), []  # the deepest of several drops is picked
+    for at, before, here in pairs:
+        least, most = (
+            wilson_interval(place.value * place.n, place.n, z)[end] for end, place in enumerate((before, here))
+        )
+        if here.value <= EDGE * before.value and least > most:
             drops.append((before.value - here.value, at))
     if not drops:
         return None
@@ -204,23 +208,25 @@ def dies_within_an_answer(counted: RoundsCounted) -> Finding | None:
     if collapse is None or falls_along_the_text(counted) is not None:
         return None
     (kept, n), (later, n_later) = collapse.before, collapse.after
-    why = (
-        " Another answer grew as long and was kept to its end, so it is no matter of length."
-        if collapse.outlived
-        else ""
-    )
+    why = {
+        "state": " Others grew as long and are kept there as before, so it is no matter of length.",
+        "length": " Others are kept less as well once they are as long, so it is a matter of length.",
+        "": "",
+    }[collapse.cause]
     places = counted.places([collapse.at])
     where = places[0].label if places else f"q{collapse.at.q} r{collapse.at.r}"
     return Finding(
         "dies_within_an_answer",
-        10,
+        4 if collapse.cause == "length" else 10,
         f"from {where} on the draft is hardly ever kept",
         f"Up to {where} {percent(kept / n)} of {n} drafts keep something, from there to the end of the answer "
         f"{percent(later / n_later)} of {n_later}.{why}",
-        "likely" if collapse.outlived else "cannot tell",
-        next_step="See that the draft's cache or running state is cut back to the kept tokens after every rejection.",
+        "likely" if collapse.cause else "cannot tell",
+        next_step="See the drafter's positions (rope, window), and stop drafting where the text is so long."
+        if collapse.cause == "length"
+        else "See that the draft's cache or running state is cut back to the kept tokens after every rejection.",
         decides="The same prompt once more from the text at that place, which begins with a fresh state.",
-        others=() if collapse.outlived else (4, 6),
+        others=() if collapse.cause else (4, 6),
         tokens=kept / n - later / n_later,
         evidence=places,
     )

@@ -1,12 +1,14 @@
-"""What a prompt tells of its chat template: one that was put in twice (fault 6)."""
+"""What prompts and answers tell of the chat template: put in twice, or left out (fault 6)."""
 
 import re
 
 from specviz.judge.evidence import RoundsCounted
 from specviz.judge.finding import EvidencePlace, Finding
 from specviz.judge.registry import detector
+from specviz.numerals import plural
 from specviz.text import running
 
+LEAST_CLOSED = 3  # answers; and they are most
 _MARK = re.compile(r"<\|?[a-z_]{3,32}\|?>")  # what a message begins with: <|im_start|>, <start_of_turn>
 
 
@@ -31,4 +33,23 @@ def template_twice(counted: RoundsCounted) -> Finding | None:
         next_step="Send messages alone, or send the text with its template as a raw prompt.",
         decides="The request as the client sends it.",
         evidence=(EvidencePlace(0, "the prompt", kind="line"),),
+    )
+
+
+@detector(RoundsCounted, 4)
+def template_left_out(counted: RoundsCounted) -> Finding | None:
+    """Most answers are nothing but the mark that ends a turn, and no prompt has begun one."""
+    n, closed = counted.metrics.n_queries, counted.tally.texts.n_closed_at_once
+    if closed < LEAST_CLOSED or 2 * closed <= n:
+        return None
+    return Finding(
+        "template_left_out",
+        6,
+        "the chat template was left out",
+        f"In {closed} of {plural(n, 'answer')} the first round writes the mark that ends a turn of a chat, of which "
+        "the prompt has none: the target was taught by a template, and reads bare text.",
+        "likely",
+        next_step="Send messages through the chat template; a raw prompt should be text to go on with.",
+        decides="The same prompts as messages.",
+        evidence=(EvidencePlace(0, "the prompts", kind="line"),),
     )
