@@ -241,6 +241,8 @@ def check(path: Path) -> None:
             f"no config.json in it (it holds {held}){what or '; give a folder that save_pretrained wrote'}"
         )
     config = read_config(path)
+    if not isinstance(config.get("model_type"), str):
+        raise ModelError(f"{path.name}/config.json is no model configuration: it names no model_type")
     if ADAPTER in names:
         raise ModelError(
             f"it holds an adapter ({ADAPTER}) beside a model, and only one of them can be meant: merge the adapter "

@@ -51,6 +51,7 @@ MTP = DraftKind("set of MTP layers", "mtp", "NEXTN", "draft-mtp")
 ASSISTANT = DraftKind("MTP assistant that reads its target's states", "mtp", "", "draft-mtp")
 PARD = DraftKind("PARD draft model, which drafts all tokens in one call", "draft_model with parallel_drafting")
 BORROWS = DraftKind("draft model that takes its target's embedding, head and tokenizer")
+ITSELF = DraftKind("draft model made of the target's own weights in fewer bits", seen="specviz alone makes such")
 MODEL = DraftKind("draft model", "draft_model", "STANDALONE", "draft-simple")
 KINDS = (EAGLE3, EAGLE, MEDUSA, DFLASH, DFLASH2, P_EAGLE, MTP, ASSISTANT, MODEL, PARD)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from specviz import model_folder
 from specviz.errors import ModelError
-from specviz.local_models.found import cached_path, local_path
+from specviz.local_models.found import cached_path
 from specviz.local_models.gguf_header import is_gguf, read_header, read_vocabulary
+from specviz.local_models.named import path_of
 from specviz.local_models.vocabulary import numbered_tokens
 from specviz.model_folder import INDEX, Tensor
 
@@ -153,14 +154,10 @@ def read_side(name: str) -> ModelSide:
 
 
 def _folder(name: str) -> Path:
-    local = local_path(name)
-    path = Path(name).expanduser() if local is None else local
-    kind = model_folder.kind_of(path)
-    if kind == "folder":
+    path = path_of(name)
+    if path is not None and (path.is_dir() or is_gguf(path)):
         return path
-    if kind == "file" and is_gguf(path):
-        return path
-    if kind == "file":
+    if path is not None:
         raise ModelError(f"'{model_folder.shown(name)}' is a file and no GGUF; give the model's folder")
     cached = None if model_folder.is_path(name) else cached_path(name)
     if cached is None:

@@ -46,12 +46,29 @@ def gone(name: str, instead: str) -> Option:
     return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
 
-TARGET = text("--target", "MODEL", "Name, folder, GGUF file or hub id of the target [default: the embedded one].")
+def _model(_ctx: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """A model's name as it was typed, once what it stands for was looked at. Raises ModelError."""
+    from specviz.local_models.named import checked_path
+    from specviz.self_drafts import is_self
+
+    itself = option.name == "draft" and is_self(name)
+    if name is not None and not itself:
+        checked_path(name, option.opts[0])
+    return name
+
+
+TARGET = text(
+    "--target",
+    "MODEL",
+    "Name, folder, GGUF file or hub id of the target [default: the embedded one].",
+    callback=_model,
+)
 DRAFT = text(
     "--draft",
     "MODEL",
     "Name, folder, GGUF file or hub id of the draft model, or self:int4: the target itself in four bits "
     "[default: the one made for the target].",
+    callback=_model,
 )
 DEVICE = text(
     "--device --device-map device",

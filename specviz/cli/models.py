@@ -14,9 +14,11 @@ from specviz.cli.options import method_rows
 from specviz.cli.printing import echo_json, echo_sections
 from specviz.errors import ModelError
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import embedded_pair, local_path
+from specviz.local_models.found import embedded_pair
 from specviz.local_models.gguf_header import is_gguf, read_header
+from specviz.local_models.named import path_of
 from specviz.mtp_layers import layout_words, own_mtp, own_mtp_layers
+from specviz.self_drafts import is_self
 
 # Families that the test suite saves, loads back and compares with the library's own generation.
 TRIED = {
@@ -106,14 +108,15 @@ def embedded() -> dict[str, Any]:
 def described(name: str) -> dict[str, Any]:
     """What a folder, file or local name holds and lacks; of a hub id, what will happen. Raises ModelError for a path
     with nothing to look at."""
-    path, kind = Path(name), model_folder.kind_of(name)
-    if kind == "nothing" and (there := local_path(name)) is not None:
-        return described(str(there)) | {"name": name, "folder" if there.is_dir() else "file": str(there)}
-    if kind == "folder":
-        return _folder(path, name)
-    if kind == "file" and is_gguf(path):
-        return _gguf(path)
-    if kind == "file":
+    if is_self(name):
+        return {"name": name, "kind": "draft model: the target itself in four bits"}
+    path = path_of(name)
+    if path is not None:
+        at = {} if path == Path(name) else {"name": name, "folder" if path.is_dir() else "file": str(path)}
+        if path.is_dir():
+            return _folder(path, name) | at
+        if is_gguf(path):
+            return _gguf(path) | at
         raise ModelError(f"'{name}' is a file and no GGUF; give the folder that holds its config.json")
     if model_folder.is_path(name):
         near = model_folder.suggested(name) or "; a hub id has the form owner/name"

@@ -17,7 +17,8 @@ from specviz.commands import USUAL
 from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import RUN, SAMPLING, KnobSpec
 from specviz.local_models.catalogue import to_install
-from specviz.local_models.found import embedded_pair, local_path
+from specviz.local_models.found import embedded_pair
+from specviz.local_models.named import path_of
 from specviz.local_models.shipped import known_name, shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.model_folder import shown
@@ -208,7 +209,7 @@ def _lacks(part: Part, target: str | None) -> bool:
 def _part_folders(target: str | None) -> list[Path]:
     """Folders that may hold trained parts of a target; those of the embedded target are beside it."""
     pair = embedded_pair()
-    own = [] if target is None else [local_path(target) or Path(target), *filter(None, [shipped_folder(target)])]
+    own = [] if target is None else [path_of(target) or Path(target), *filter(None, [shipped_folder(target)])]
     return [*own, pair] if target is None or Path(target).resolve() == (pair / "target").resolve() else [*own]
 
 

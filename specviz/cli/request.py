@@ -25,7 +25,7 @@ from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, s
 from specviz.events.base import LEVELS, Level
 from specviz.local_models.shipped import usual_draft
 from specviz.names import LANES
-from specviz.self_drafts import NEEDS_ONE, is_self
+from specviz.self_drafts import NEEDS_ONE
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
 
@@ -242,17 +242,14 @@ def _one_of(what: str, name: str, known: Collection[str]) -> str:
 
 
 def check_models(target: str | None, draft: str | None, needs_draft: bool) -> None:
-    """What is plainly wrong with the models, before a process is started for them."""
+    """What is plainly wrong with the models together, before a process is started for them. Raises ModelError.
+
+    What a name stands for is looked at by the option that takes it (`specviz.cli.flags`).
+    """
     from specviz.cli import models
 
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         raise MissingExtra("engine", "decoding uses torch and transformers, which are not installed; it")
-    for name in filter(None, (target, None if is_self(draft) else draft)):
-        description = models.described(name)
-        if "fetch" in description:
-            raise ModelError(f"{name} is not here yet; {description['fetch']} fetches it")
-        if missing := description.get("missing"):
-            raise ModelError(f"model folder '{name}' lacks {', '.join(missing)}; give a folder of save_pretrained")
     if target is None and models.embedded()["target"] is None:
         raise ModelError(
             "this install has no embedded target model; name one with --target FOLDER, or run specviz train pair"

@@ -69,12 +69,12 @@ def evidence_of_trace(path: Path | str) -> Evidence:
 
 def _is_model(thing: str) -> bool:
     """Whether it is a model's folder or file, or a name of one."""
-    from specviz.local_models.found import local_path
+    from specviz.local_models.named import path_of
 
     path = Path(thing)
     if path.is_dir():
         return any(True for pattern in _MODEL_FILES for _ in path.glob(pattern))
-    return path.suffix == ".gguf" or (not path.exists() and "://" not in thing and local_path(thing) is not None)
+    return path.suffix == ".gguf" or (not path.exists() and "://" not in thing and path_of(thing) is not None)
 
 
 def _take_pair(out: ReadThings, models: list[str], command: ServeCommand | None) -> None:

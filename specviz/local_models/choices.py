@@ -7,12 +7,12 @@ here, with the line that gets it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from specviz import model_folder
 from specviz.errors import ModelError
 from specviz.local_models.catalogue import KNOWN, brought_draft
-from specviz.local_models.found import LocalModel, brought, has_template, local_models, local_path
+from specviz.local_models.found import LocalModel, brought, has_template, local_models
+from specviz.local_models.named import path_of
 from specviz.local_models.shipped import known_name
 from specviz.local_models.vocabulary import vocabulary_of
 from specviz.self_drafts import INT4
@@ -81,9 +81,9 @@ def choice_of(name: str, offered: Sequence[ModelChoice]) -> ModelChoice:
     known = next((choice for choice in offered if choice.name == name), None)
     if known is not None:
         return known
-    folder = Path(name).expanduser()
     try:
-        chat = folder.exists() and has_template(folder)
+        folder = path_of(name)
+        chat = folder is not None and has_template(folder)
     except (ModelError, OSError, ValueError):
         chat = False
     return ModelChoice(name, name, "a folder, a GGUF file or a hub id", chat)
@@ -121,9 +121,9 @@ def _kin(target: str, here: Sequence[LocalModel]) -> list[LocalModel]:
 @lru_cache(maxsize=8)
 def _looked_at(target: str) -> tuple[int, str | None]:
     """Bytes and vocabulary of a folder that is in none of the known places; nothing for anything else."""
-    folder = local_path(target) or Path(target).expanduser()
     try:
-        if not folder.is_dir():
+        folder = path_of(target)
+        if folder is None or not folder.is_dir():
             return 0, None
         return sum(file.stat().st_size for file in model_folder.weight_files(folder)), vocabulary_of(folder)[1]
     except (ModelError, OSError, ValueError):

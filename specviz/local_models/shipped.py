@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import local_path
+from specviz.local_models.named import path_of
 from specviz.local_models.store import origin
 
 
 def known_name(target: str) -> str | None:
     """The known model that a name, folder or hub id stands for; None: it is none of them."""
-    folder = local_path(target) or Path(target)
+    folder = path_of(target) or Path(target)
     came = origin(folder if folder.is_dir() else folder.parent)
     if came is not None and came.model in KNOWN:
         return came.model

@@ -196,7 +196,11 @@ def test_names_the_system_refuses_are_one_line_everywhere(
     command: str, option: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over 255 bytes, a loop of links, a folder that may not be searched (acted: no mode stops root)."""
-    other = ["--target", _saved(tmp_path / "t")] if option == "--draft" and command != "run" else []
+    other = (
+        ["--target", _saved(tmp_path / "t", hidden_size=4, vocab_size=4)]
+        if option == "--draft" and command != "run"
+        else []
+    )
     named = ["models"] if command == "models" else [command, "--prompt", "x", *other, option]
     line = cli(*named, "ä" * 200).line
     assert "File name too long" in line

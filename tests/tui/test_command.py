@@ -97,7 +97,7 @@ def test_a_bad_trace_is_one_line_and_code_2(
         (["--method", "ngram", "--d-max", "3"], "--d-max"),
         (["--prompt", "a", "--gamma", "999"], "0..64"),
         (["--prompt-file", "-"], "keyboard"),
-        (["--target", "/nowhere/at/all", "--draft", "/nowhere"], "no model folder"),
+        (["--target", "/nowhere/at/all", "--draft", "/nowhere"], "no such folder"),
     ],
 )
 def test_a_bad_command_is_one_line_and_code_2(

@@ -25,10 +25,11 @@ _MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "note": ("·", "c
 def command(ctx: click.Context, target: str, draft: str | None, line: str | None, as_json: bool) -> None:
     """Say what a draft is and whether it can work with its target, without loading a weight.
 
-    Each is a folder, a GGUF file, a name of 'specviz models list', or a hub id that lies in the cache; a target with
-    MTP layers of its own needs no DRAFT. Looked at: the kind of draft, tokens by id, rows and padding, chat templates,
-    positions and windows, the layers and the vocabulary map of a head that reads its target's states, missing tensors,
-    speculators_config, and what is known of such pairs. Every finding says which fault it leads to, and the fix.
+    Each is a folder, a GGUF file, a name of 'specviz models list', or a hub id that lies in the cache; DRAFT may be
+    self:int4, and a target with MTP layers of its own needs none. Looked at: the kind of draft, tokens by id, rows and
+    padding, chat templates, positions and windows, the layers and the vocabulary map of a head that reads its target's
+    states, missing tensors, speculators_config, and what is known of such pairs. Every finding says which fault it
+    leads to, and the fix.
 
     Exit codes: 0 nothing that prevents the pair · 1 it cannot work · 2 bad input.
 
@@ -39,15 +40,19 @@ def command(ctx: click.Context, target: str, draft: str | None, line: str | None
       specviz check ./target ./head --serve 'vllm serve ./target --speculative-config {"method":"eagle3"}'
     """
     from specviz.check import check_pair, fault_of, kind_of_draft, parse_serve, read_side
+    from specviz.check.kinds import ITSELF
     from specviz.mtp_layers import own_mtp_layers
+    from specviz.self_drafts import is_self
 
     served = None if line is None else parse_serve(line)
     first = read_side(target)
     if draft is None and not own_mtp_layers(first.config, first.tensors):
         raise SpecvizError(f"{running(target)} has no MTP layers of its own: name its DRAFT")
     draft = draft or target
-    second = read_side(draft)
-    kind, findings = kind_of_draft(first, second), check_pair(first, second, served)
+    kind, findings = ITSELF, []
+    if not is_self(draft):
+        second = read_side(draft)
+        kind, findings = kind_of_draft(first, second), check_pair(first, second, served)
     wrong = any(finding.severity == "error" for finding in findings)
     if as_json:
         as_objects = [{**msgspec.to_builtins(finding), "fault_text": fault_of(finding)} for finding in findings]

@@ -18,7 +18,8 @@ from specviz.cli.look import live
 from specviz.cli.printing import narrate
 from specviz.errors import MissingExtra, SpecvizError, suggestion
 from specviz.local_models.choices import EMBEDDED
-from specviz.local_models.found import embedded_pair, local_path
+from specviz.local_models.found import embedded_pair
+from specviz.local_models.named import path_of
 from specviz.local_models.shipped import shipped_folder
 from specviz.methods import Method, all_methods
 
@@ -44,7 +45,7 @@ def _places(target: str) -> list[Path]:
     """Folders in which parts of a target lie."""
     if target == EMBEDDED:
         return [embedded_pair()]
-    own = local_path(target) or Path(target).expanduser()
+    own = path_of(target) or Path(target)
     return [folder for folder in (shipped_folder(target), own) if folder is not None]
 
 

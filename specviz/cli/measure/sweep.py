@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from specviz.cli.flags import flag, text
+from specviz.cli.flags import TARGET, flag, text
 from specviz.cli.measure.values import each_value
 from specviz.cli.printing import echo_json, narrate
 from specviz.cli.request import check_place
@@ -42,7 +42,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     text("--w-max", "N,N", "Drafts fed per round; 0..8 names a range."),
     text("--exit-layers", "N,N", "Layers with a test: numbers, or shares such as L/4."),
     text("--heads", "FOLDER", "Exit heads, or lens [default: those trained for the target]."),
-    text("--target", "MODEL", "The model that wrote the trace [default: the embedded one]."),
+    TARGET,
     click.option("--write", type=click.Path(path_type=Path), help="Copy the trace with what the heads say added."),
     flag("--force", "With --write: over a trace that is there."),
 )

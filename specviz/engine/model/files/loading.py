@@ -28,11 +28,10 @@ from specviz.engine.model.files.quiet import one_line
 from specviz.engine.model.files.whole import left_out, refuse_holes, refuse_odd_types
 from specviz.engine.model.layers.hooked import present
 from specviz.engine.model.selftest import reference, self_test
-from specviz.errors import ModelError, nearest
+from specviz.errors import ModelError
 from specviz.events import ModelInfo
-from specviz.local_models.catalogue import KNOWN
-from specviz.local_models.found import LM_STUDIO, OLLAMA, embedded_pair, local_path, other_names
-from specviz.local_models.gguf_header import is_gguf
+from specviz.local_models.found import embedded_pair
+from specviz.local_models.named import checked_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,47 +201,19 @@ def _size(tokenizer: Any) -> int:
 def locate(name: str, option: str) -> str:
     """Where to load from: a folder or GGUF file here, once it was looked at, or a hub id that can be had.
 
-    A folder of that name comes before a local model, a local model before a hub id. Raises ModelError.
+    `option`: the flag that names it. Raises ModelError.
     """
-    path, shown = Path(name), model_folder.shown(name)
-    try:
-        kind = model_folder.kind_of(path)
-        if kind == "nothing" and (there := local_path(name)) is not None:
-            path, kind = there, "folder" if there.is_dir() else "file"
-    except ModelError as error:
-        raise ModelError(f"{option} {shown}: {error}") from None
-    if kind == "folder" or (kind == "file" and is_gguf(path)):
-        return _check(path, f"{option} {shown}")
-    if name in KNOWN:
-        raise ModelError(f"{option} {name}: it is not here yet; specviz models get {name} fetches it")
-    if kind == "file":
-        raise ModelError(f"{option} {shown}: this file is not GGUF; give a model's folder, a GGUF file or a hub id")
-    if model_folder.is_path(name):
-        near = model_folder.suggested(name)
-        raise ModelError(
-            f"{option} {name}: no such folder{near or '; give a folder that save_pretrained wrote, or a hub id'}"
-        )
-    if name.startswith((OLLAMA, LM_STUDIO)):
-        raise ModelError(f"{option} {shown}: no such model here{_near(name)}")
-    where = hub.resolve(name, option)
-    if model_folder.kind_of(where) == "folder":  # what is in the hub's cache
-        _check(Path(where), f"{option} {shown}")
+    path = checked_path(name, option)
+    where = hub.resolve(name, option) if path is None else str(path)
+    kind = model_folder.kind_of(where)
+    with one_line(f"{option} {model_folder.shown(name)}"):
+        if kind == "file":
+            gguf_model.check(Path(where))
+        elif kind == "folder":
+            if path is None:  # what is in the hub's cache
+                model_folder.check(Path(where))
+            families.introduce(Path(where))
     return where
-
-
-def _check(path: Path, option: str) -> str:
-    try:
-        (model_folder.check if path.is_dir() else gguf_model.check)(path)
-        if path.is_dir():
-            families.introduce(path)
-    except ModelError as error:
-        raise ModelError(f"{option}: {error}") from None
-    return str(path)
-
-
-def _near(name: str) -> str:
-    close = nearest(name, other_names())
-    return f"; did you mean '{close}'?" if close else "; specviz models list shows those there are"
 
 
 def _name(where: str) -> str:
