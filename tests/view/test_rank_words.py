@@ -249,7 +249,7 @@ def test_values_that_stand_for_others_say_so() -> None:
     }
     assert texts("specbranch", {"hrad": "none (signal 1)"})["hrad"] == "none"
     trained = texts("specbranch", {"hrad": "trained on rounds of gamma 4"})
-    assert (trained["hrad"], trained["branch_len"]) == ("shipped", "γ")
+    assert (trained["hrad"], trained["branch_len"]) == ("shipped", "likely")
     named = texts("specbranch", {"hrad": "γ7 T0.7: trained on rounds of gamma 7 at temperature 0.7"})
     assert named["hrad"] == "shipped, γ7 T0.7"  # two are shipped: which one answered
     assert texts("specbranch", {"hrad": "none: signal 1"})["hrad"] == "none"
@@ -260,6 +260,7 @@ def test_values_that_stand_for_others_say_so() -> None:
     [
         (0, 4, "γ: 4"),
         (-1, 3, "auto: 3"),
+        (-2, 3, "likely: 3"),
         (8, 4, "8: 4"),
         (4, 4, "4"),
         (0, None, "γ"),

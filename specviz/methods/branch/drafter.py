@@ -24,6 +24,7 @@ from specviz.methods.branch.fork import BranchDrafter
 from specviz.methods.branch.hrad import Alternating, Signals, pick
 from specviz.methods.branch.model_cache import KEPT, DraftModelCache
 from specviz.methods.branch.round import BranchOutcome, BranchRound, PendingToken
+from specviz.methods.branch.spec import LIKELY_LEN
 from specviz.names import DraftEnd, Mode
 from specviz.probability.draft import Draft
 
@@ -52,7 +53,8 @@ class Branching(OverlappingDrafter):
         """The branches, drafted while the target judges the pending tokens."""
         flight = self._flight
         assert flight is not None
-        BranchDrafter(flight, self.rows, median(self._target_ns) if self._target_ns else None).run()
+        target_ns = median(self._target_ns) if self._target_ns else None
+        BranchDrafter(flight, self.rows, target_ns, self.signals.verdicts.likely_len).run()
         return flight.tree.draft(draft.draft_end, shared=flight.shared)
 
     def observe(self, seen: Observation) -> None:
@@ -63,6 +65,7 @@ class Branching(OverlappingDrafter):
             return
         landing = BranchOutcome(flight, seen)
         landing.note()
+        self.signals.verdicts.add(landing.judged(), flight.ctx.knobs.get("epsilon", 0))
         self._open = landing.open
         rest = [pending.node.token for pending in self._open or ()]
         self.rows.close([*flight.ctx.tokens, *seen.tokens, *rest])
@@ -108,7 +111,10 @@ class Branching(OverlappingDrafter):
         if s == 0:
             flight.reason = "s0"
             return "signal"
-        while len(flight.pending) < cap:
+        most = cap
+        if knobs.get("branch_len") == LIKELY_LEN:  # of a branch the first token is judged as one of several, here not
+            most = self.signals.verdicts.likely_len(cap + 1) - 1
+        while len(flight.pending) < most:
             look = flight.looks(self.rows.tip(ctx)[None], self.rows, "draft")[0]
             bound = knobs["epsilon"] if s == 1 and len(flight.pending) >= knobs["soft_min_keep"] else None
             if bound is not None and look.conf < bound:
@@ -122,6 +128,8 @@ class Branching(OverlappingDrafter):
             if tree.ends(node):
                 return "stop_token"
             self.rows.push(tree.token(node))
+        if most < cap:
+            return "budget"
         return "full" if cap == knobs["gamma"] else "length"
 
 

@@ -25,7 +25,7 @@ from specviz.events import BranchToken, Fork, log6, six
 from specviz.events.branch import Rule
 from specviz.methods.branch.model_cache import DraftModelCache
 from specviz.methods.branch.round import BranchRound, DraftRow
-from specviz.methods.branch.spec import AUTO_LEN, PARALLEL, branch_count
+from specviz.methods.branch.spec import AUTO_LEN, LIKELY_LEN, PARALLEL, branch_count
 from specviz.methods.common.runner import prefixes, without, without_replacement
 from specviz.probability.rows import Certain, Row
 
@@ -60,10 +60,13 @@ def _best(scores: Tensor, k: int) -> list[int]:
 
 
 class BranchDrafter:
-    """The branches of one flight. `target_ns`: how long the target's pass takes, as far as is known."""
+    """The branches of one flight. `target_ns`: how long the target's pass takes, as far as is known; `likely_len`: how
+    much of a branch is likely to be kept, of at most so many tokens."""
 
-    def __init__(self, flight: BranchRound, rows: DraftModelCache, target_ns: float | None) -> None:
-        self.flight, self.rows, self.target_ns = flight, rows, target_ns
+    def __init__(
+        self, flight: BranchRound, rows: DraftModelCache, target_ns: float | None, likely_len: Callable[[int], int]
+    ) -> None:
+        self.flight, self.rows, self.target_ns, self.likely_len = flight, rows, target_ns, likely_len
         self.ctx, self.tree, self.knobs = flight.ctx, flight.tree, flight.ctx.knobs
 
     def run(self) -> None:
@@ -92,7 +95,8 @@ class BranchDrafter:
         fork.kv_saved = max(0, fork.k - 1) * prefix * self.rows.slot_bytes
 
     def _length(self, longest: int, k: int, known: bool) -> int:
-        """Tokens per branch, fixed before anything is drawn: by knob, room, free slots, or the target's usual time.
+        """Tokens per branch, fixed before anything is drawn: by knob, room, free slots, what was kept so far, or the
+        target's usual time.
 
         A timed length keeps the law; but two runs may draft differently, and only `walk` then gives the same tokens.
         """
@@ -101,6 +105,8 @@ class BranchDrafter:
             first, row_ns = self.rows.typical_ns(1), self.rows.typical_ns(k)
             if first is not None and row_ns is not None:
                 asked = auto_branch_len(self.target_ns, first, row_ns, known)
+        if asked == LIKELY_LEN:
+            asked = self.likely_len(longest)
         wanted = longest if asked in (AUTO_LEN, PARALLEL) else min(longest, asked)
         return max(1, min(wanted, 1 + self.rows.free(len(self.flight.pending)) // k))
 

@@ -1,8 +1,9 @@
 """The signal of a branch drafter: how much of a draft is kept; and H-RAD, SpecBranch's network behind it.
 
 A signal is 0 keep nothing, 1 until the draft model is unsure, 2 everything. It may read committed tokens and the
-target's states about them, never a drafted continuation: that would bias the text. Without a classifier,
-or a feature row for it, it is 1, the implicit confidence rule alone.
+target's states about them, never a drafted continuation: that would bias the text. Without a classifier, or a feature
+row for it, it is 1, the implicit confidence rule alone, until verdicts of this run show that the target mostly takes
+what the draft model is unsure of: then 2 (`VerdictRecord`).
 
 H-RAD reads `z = (f, e)`: the target's states at the row whose logits chose the newest committed token (the last
 `hrad_layers` entries of the library's list of hidden states, so the last of them is behind the final norm), and the
@@ -13,7 +14,8 @@ A folder holds `hrad.safetensors` and `config.json`, and is refused for any othe
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,8 +34,8 @@ from specviz.methods.trained.part_kind import width_of as width_of
 from specviz.probability.host import fetch
 
 NO_HRAD = (
-    "no H-RAD classifier for this pair: the signal is 1 throughout, so the confidence rule alone decides; train one "
-    "with specviz train hrad, or set signal to 0, 1 or 2"
+    "no H-RAD classifier worth asking for this pair: the confidence rule alone decides (signal 1), or nothing is cut "
+    "(2) while the target takes most of what the draft model is unsure of; train one with specviz train hrad"
 )
 
 
@@ -66,19 +68,54 @@ class SignalAnswer:
     probs: tuple[float, ...] | None = None
 
 
+class VerdictRecord:
+    """What this run's target made of the newest drafts: of all, and of those the draft model was unsure of.
+
+    Read before anything is drawn, and of verdicts alone, so what it decides leaves the law of the text alone.
+    """
+
+    SPAN, WORTH, LIKELY = 32, 2 / 3, 1 / 4
+
+    def __init__(self) -> None:
+        self._taken, self._unsure = deque[bool](maxlen=self.SPAN), deque[bool](maxlen=self.SPAN)
+
+    def add(self, judged: Iterable[tuple[float, bool]], epsilon: float) -> None:
+        """Judged places: the draft model's confidence (unsure below `epsilon`), whether the target took its token."""
+        for conf, taken in judged:
+            self._taken.append(taken)
+            if conf < epsilon:
+                self._unsure.append(taken)
+
+    @property
+    def signal(self) -> int:
+        """2, nothing is cut, while the target takes `WORTH` of the unsure; else 1. Half, until some were judged.
+
+        A stop spares a rollback and gives up what could be drafted behind it. Where a share a is taken, h is the chance
+        that any branch is hit and γ is near c, drafting on pays from a (γ - 1) > (h - a) γ at the first place to a > h
+        at the last.
+        """
+        return 2 if sum(self._unsure) + 1 >= self.WORTH * (len(self._unsure) + 2) else 1
+
+    def likely_len(self, most: int) -> int:
+        """Length of a branch, 1..`most`, whose tokens are all taken, the first being so, with a chance of `LIKELY`."""
+        share = (sum(self._taken) + 1) / (len(self._taken) + 1)
+        return next((n for n in range(1, most) if share**n < self.LIKELY), most)
+
+
 class Signals:
     """Asks the classifier about the newest committed token; the knob `signal` overrides it."""
 
     def __init__(self, classifier: Classifier | None) -> None:
         self.classifier = classifier
         self.taps: tuple[int, ...] = classifier.taps if classifier else ()
+        self.verdicts = VerdictRecord()
         self._features: dict[int, Tensor] = {}
         self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
         """What stands in the header: which classifier answers, if any; before the colon as short as a knob is."""
         if self.classifier is None:
-            return {"hrad": "none: signal 1"}
+            return {"hrad": "none: signal 1, or 2 by what became of unsure tokens"}
         if self.classifier.learned is None:
             return {"hrad": "trained"}
         gamma, temperature = self.classifier.learned
@@ -109,7 +146,7 @@ class Signals:
         if self.classifier is None:
             self._tell(ctx, "no_hrad", NO_HRAD)
         if self.classifier is None or any(tap not in self._features for tap in self.taps):
-            return SignalAnswer(1, "fallback")
+            return SignalAnswer(self.verdicts.signal, "fallback")
         self._tell(ctx, "other_hrad", self.classifier.mismatch(ctx.knobs["gamma"], ctx.knobs["temperature"]))
         ctx.counters.n_syncs += 1
         answer = self.classifier.classify(self._features, ctx.tokens[-1])
@@ -138,6 +175,7 @@ class Alternating(Signals):
 
 
 LAYERS = 4  # K of the paper
+AGREES = 0.2  # kappa up to which agreement is slight at best (Landis and Koch 1977)
 CLASSES = ("none", "some", "all")  # of the drafted tokens are accepted
 _ADVICE = "train one for this pair with specviz train hrad"
 
@@ -164,6 +202,19 @@ class HradConfig:
     @property
     def n_inputs(self) -> int:
         return (self.hrad_layers + 1) * self.width
+
+    @property
+    def kappa(self) -> float:
+        """Agreement of its classes with the true ones on held-out rounds beyond that of chance (Cohen): 1 is perfect, 0
+        that of a guess; 0 without such rounds."""
+        n = sum(map(sum, self.confusion))
+        found, said = (
+            [sum(row) for row in self.confusion],
+            [sum(column) for column in zip(*self.confusion, strict=True)],
+        )
+        chance = sum(a * b for a, b in zip(found, said, strict=True))  # of n^2
+        right = sum(row[s] for s, row in enumerate(self.confusion))
+        return (right * n - chance) / (n * n - chance) if n * n > chance else 0.0
 
     def write(self, folder: Path) -> None:
         KIND.save(folder, self)
@@ -267,14 +318,16 @@ def feature_rows(target: ModelAdapter, states: Mapping[int, Tensor], tokens: Seq
 def pick(target: Model, draft: Model | None, wanted: str | None = None, gamma: int = 4) -> Hrad | None:
     """The H-RAD to use: a folder, or of those shipped with the pair the one whose `gamma_label` is nearest to `gamma`.
 
-    None: the fallback, s = 1; also when `wanted` is `none`. Raises ModelError in one line for a folder that holds no
-    H-RAD, or none of this pair.
+    One that is not named must agree with the verdicts of its held-out rounds more than slightly (`AGREES`): advice that
+    is little better than a guess costs more than it brings. None: the fallback; also when `wanted` is `none`.
+
+    Raises ModelError in one line for a folder that holds no H-RAD, or none of this pair.
     """
     if wanted == "none" or not isinstance(target, ModelAdapter) or not isinstance(draft, ModelAdapter):
         return None
     if wanted is not None:
         return load(Path(wanted), target, draft)
-    fitting = list(KIND.shipped_for(target, draft))
+    fitting = [folder for folder in KIND.shipped_for(target, draft) if read(folder).kappa > AGREES]
     nearest = min(fitting, key=lambda folder: abs(read(folder).gamma_label - gamma), default=None)
     return None if nearest is None else load(nearest, target, draft)
 

@@ -171,6 +171,19 @@ class BranchOutcome:
             return None
         return [self.flight.drawn[node] for node in self.flight.branches[self.hit][1:]]
 
+    def judged(self) -> list[tuple[float, bool]]:
+        """Of every judged place: the draft model's confidence, and whether the target took its token.
+
+        At a branch point it is the likeliest, the first branch's, where branch tokens are fixed, and any branch's where
+        one is drawn: that is hit as often as a draw at that place is kept, or somewhat more often.
+        """
+        flight, missed = self.flight, self.missed
+        judged = {node: True for node in flight.pending if node not in missed}  # in order
+        place = missed or (flight.branches[0] if flight.branches else [])
+        if place and (self.went_on or self.hit is not None):
+            judged[place[0]] = self.hit == 0 if flight.rule == "topk" else self.hit is not None
+        return [(flight.drawn[node].look.conf, taken) for node, taken in judged.items()]
+
     def _judge_pending(self) -> list[int]:
         flight = self.flight
         own = flight.ids(flight.pending)

@@ -29,7 +29,7 @@ from specviz.traits import MethodTraits
 
 GUARD = 1e-9  # 5 (1 - 0.8) and 10 (1 - 0.8) come out below a whole number in binary
 _SOFT = {"signal": ["auto", "1"]}
-PARALLEL, AUTO_LEN = 0, -1  # values of branch_len
+PARALLEL, AUTO_LEN, LIKELY_LEN = 0, -1, -2  # values of branch_len
 
 
 def branch_count(k_max: int, conf: float, vocab: int) -> int:
@@ -69,16 +69,17 @@ SPECBRANCH = Method(
             "k_max",
             1,
             16,
-            6,
+            3,
             "scale of the branch count, max(1, floor(k_max (1 - confidence))); 2 and below never fork",
             symbol="k",
         ),
         whole(
             "branch_len",
-            AUTO_LEN,
+            LIKELY_LEN,
             64,
-            PARALLEL,
-            "tokens per branch, at most gamma; 0 is gamma, -1 what fits beside the target's pass as timed",
+            LIKELY_LEN,
+            "tokens per branch, at most gamma; 0 is gamma, -1 what fits beside the target's pass as timed, -2 as many "
+            "as are likely to be kept, by this run's verdicts",
             symbol="L",
         ),
         choice(
@@ -92,7 +93,8 @@ SPECBRANCH = Method(
             "signal",
             ("auto", "0", "1", "2"),
             "auto",
-            "draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier, else 1",
+            "draft nothing (0), until unsure (1), all (2); auto asks the H-RAD classifier; without one "
+            "it is 1, or 2 while the target takes two in three of the unsure",
             symbol="s",
         ),
         whole(

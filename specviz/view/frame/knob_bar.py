@@ -28,6 +28,7 @@ _PARTS = ("heads", "hrad", "adapter", "skip_set", "drafter")
 _STANDS_FOR: dict[tuple[str, Any], str] = {
     ("branch_len", 0): "γ",
     ("branch_len", -1): "auto",
+    ("branch_len", -2): "likely",
     ("node_budget", -1): "auto",
     ("d_max", -1): "all levels",
     ("slots_used", 0): "all",

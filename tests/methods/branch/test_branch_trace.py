@@ -1,6 +1,6 @@
 """The worked trace, the signal's sources, and what a branch round leaves on record."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from methods.branch.sharp import sharp_pair
 from methods.branch.watch import Watch, fact, facts
 from specviz.engine.decode.context import Observation
 from specviz.engine.decode.session import Session, SessionConfig
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
 from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, Signal, Span, Warn
 from specviz.methods import get_method
+from specviz.methods.branch import hrad
 from specviz.methods.branch.drafter import Branching, n_kept
 from specviz.methods.branch.fork import BranchDrafter
-from specviz.methods.branch.hrad import Classifier, Signals
+from specviz.methods.branch.hrad import Classifier, Signals, VerdictRecord
 from specviz.probability.draft import Draft
 from specviz.probability.table_models import Problem
 from specviz.verifiers import get_verifier
@@ -182,6 +184,63 @@ def test_without_a_classifier_it_is_said_once_and_a_forced_signal_needs_none() -
     assert {fact(done, Signal).source for done in watch.rounds if fact(done, Signal)} == {"forced"}
 
 
+def unaided(draft: ModelAdapter, **knobs: Any) -> tuple[Branching, Watch]:
+    """A finished run of that draft model beside a small target, without a classifier, unsure of everything."""
+    target, watch, method = ModelAdapter(build("llama", seed=1, dtype=torch.float64)), Watch(), get_method("specbranch")
+    drafter = Branching(FactoryModels(target, draft, 640), "sampled", Signals(None))
+    parts = SessionConfig(FactoryModels(target, draft, 640), drafter, get_verifier("walk"))
+    snapshot = method.table.knobs({"max_new_tokens": 60, "epsilon": 1.0, **knobs})
+    Session(parts, [5, 77, 12], method.table, snapshot, sink=watch).generate()
+    return drafter, watch
+
+
+@pytest.mark.parametrize(("seed", "s", "length"), [(1, 2, 4), (2, 1, 1)], ids=["the target itself", "another model"])
+def test_without_a_classifier_the_verdicts_of_the_run_decide(seed: int, s: int, length: int) -> None:
+    """Of a draft that the target takes nothing is cut; one that it rejects stops, and its branches are short."""
+    _, watch = unaided(ModelAdapter(build("llama", seed=seed, dtype=torch.float64)))
+    signals, forks = ([found for done in watch.rounds for found in facts(done, kind)] for kind in (Signal, Fork))
+    assert signals[0].s == 1, "nothing was judged yet"
+    assert {signal.s for signal in signals[4:]} == {s}
+    assert {fork.branch_len for fork in forks[5:8]} == {length}
+
+
+class Everything(VerdictRecord):
+    """One that forgets nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[bool] = []
+
+    def add(self, judged: Iterable[tuple[float, bool]], epsilon: float) -> None:
+        found = list(judged)
+        self.seen += [taken for _, taken in found]
+        super().add(found, epsilon)
+
+
+def test_every_judged_place_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the fates and matches on record say; a hit behind a branch other than the first is a miss of its token."""
+    monkeypatch.setattr(hrad, "VerdictRecord", Everything)
+    drafter, watch = unaided(sharp_pair()[1], k_max=8, epsilon=0.25)
+    record = drafter.signals.verdicts
+    assert isinstance(record, Everything)
+    fates = [fate for done in watch.rounds for settle in facts(done, Settle) for _, fate in settle.fates]
+    hits = [match.branch for done in watch.rounds for match in facts(done, Match)]
+    assert record.seen.count(True) == fates.count("accepted") - len([h for h in hits if h is not None]) + hits.count(0)
+    assert record.seen.count(False) == fates.count("rejected") + len(hits) - hits.count(0)
+    assert {True, False} == set(record.seen)
+
+
+def test_what_a_record_of_verdicts_decides() -> None:
+    record = VerdictRecord()
+    assert (record.signal, record.likely_len(6)) == (1, 6)
+    record.add([(0.9, False), (0.1, True)], 0.3)
+    assert record.signal == 2, "the sure one is not asked about"
+    record.add([(0.1, False)] * 2, 0.3)
+    assert (record.signal, record.likely_len(6)) == (1, 2), "2 in 5, with one for the beginning: .4, .16"
+    record.add([(0.1, True)] * VerdictRecord.SPAN, 0.3)
+    assert (record.signal, record.likely_len(6)) == (2, 6), "only the newest count"
+
+
 class Elsewhere(Always):
     """One that learned from rounds of gamma 4 at temperature 0."""
 
@@ -268,14 +327,17 @@ def test_the_record_of_a_match() -> None:
         (5, True, 900, 5),
         (20, True, 900, 8),
         (0, True, 4, 3),
+        (-2, True, 900, 6),
+        (-2, True, 4, 3),
     ],
 )
 def test_length_of_branches(asked: int, known: bool, free: int, want: int) -> None:
-    """By knob, room (8), what fits beside a target pass of 7 at 2 a forward, and slots: two branches share 4."""
+    """By knob, room (8), what fits beside a target pass of 7 at 2 a forward, what is likely to be kept (6), and slots:
+    two branches share 4."""
     rows: Any = SimpleNamespace(typical_ns=lambda width: 2.0, free=lambda pending: free)
     flight: Any = SimpleNamespace(
         ctx=SimpleNamespace(knobs=get_method("specbranch").table.knobs({"branch_len": asked})), tree=None, pending=[]
     )
-    assert BranchDrafter(flight, rows, 7.0)._length(8, 2, known) == want
+    assert BranchDrafter(flight, rows, 7.0, lambda most: min(most, 6))._length(8, 2, known) == want
     if asked == -1:
-        assert BranchDrafter(flight, rows, None)._length(8, 2, known) == 8  # nothing measured yet
+        assert BranchDrafter(flight, rows, None, lambda most: 1)._length(8, 2, known) == 8  # nothing measured yet

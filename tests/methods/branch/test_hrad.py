@@ -235,6 +235,24 @@ def test_the_fallback(tmp_path: Path) -> None:
         pick(target, target, str(folder))
 
 
+def test_one_that_guesses_is_asked_only_by_name(tmp_path: Path) -> None:
+    """Agreement beyond chance: none where both are independent, all on the diagonal; one class alone says nothing."""
+    from specviz.engine.model.files.loading import load as load_model
+
+    folder = Path(save(build("llama", seed=2), tmp_path / "target"))
+    target, draft = load_model(str(folder), "target", None, None).adapter, pair()[1]
+    guesses = ((20, 10, 10), (20, 10, 10), (20, 10, 10))
+    for confusion, kappa in (
+        (guesses, 0),
+        (((9, 0, 0), (0, 5, 0), (0, 0, 2)), 1),
+        (((0, 0, 0), (0, 0, 0), (0, 0, 7)), 0),
+    ):
+        assert config_of(target, draft, confusion=confusion).kappa == pytest.approx(kappa)
+    guessing = folder_of(folder / "hrad", target, draft, confusion=guesses)
+    assert pick(target, draft) is None
+    assert isinstance(pick(target, draft, str(guessing)), Hrad)
+
+
 def test_those_beside_the_target_are_found(tmp_path: Path) -> None:
     """In the target's own folder, when they are this pair's; of several the one for the nearest gamma."""
     from specviz.engine.model.files.loading import load as load_model
