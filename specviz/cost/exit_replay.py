@@ -191,9 +191,12 @@ class Total:
         n = max(1, self.n_new)
         return self.calls / n, (self.calls + self.calls_more) / n
 
-    def layers_per_token(self, head_cost: float) -> float:
-        """What a token costs in layers at worst, one head test or final head costing `head_cost` of them."""
-        heads = head_cost * (self.tests + self.n_rounds)
+    def layers_per_token(self, test_cost: float, final_cost: float) -> float:
+        """What a token costs in layers at worst; one head test and the final head of a round cost so many of them.
+
+        Plain decoding takes `n_layers + final_cost`: a kept draft saves a final head besides its layers.
+        """
+        heads = test_cost * self.tests + final_cost * self.n_rounds
         return (self.calls + self.calls_more + heads) / max(1, self.n_new)
 
     @property
@@ -233,11 +236,12 @@ def added(totals: Sequence[Total]) -> Total:
 
 
 def advised(
-    tables: Sequence[HeadTable], base: ExitKnobs, head_cost: float, most: int = 3, least: int = 0
+    tables: Sequence[HeadTable], base: ExitKnobs, costs: tuple[float, float], most: int = 3, least: int = 0
 ) -> tuple[int, ...]:
     """The layers to test, `least` to `most` of them; none when plain decoding is cheapest and none is asked for.
 
-    A layer is worth testing if its head is right early and often enough to pay for the test, which `head_cost` says.
+    A layer is worth testing if its head is right early and often enough to pay for the test. `costs`: of a test and of
+    the final head, in layers.
     Of the choices within a twentieth of the cheapest, which is finer than such a count of weights can tell, the one
     with the fewest layer calls, by the middle of their bounds.
     """
@@ -245,8 +249,8 @@ def advised(
     choices = [chosen for n in range(least, most + 1) for chosen in combinations(known, n)]
     settings = [replace(base, layers=chosen, d_max=max(chosen, default=0)) for chosen in choices]
     totals = [added([total(table, setting) for table in tables]) for setting in settings]
-    cheapest = min(entry.layers_per_token(head_cost) for entry in totals)
-    near = [k for k, entry in enumerate(totals) if entry.layers_per_token(head_cost) <= NEAR * cheapest]
+    cheapest = min(entry.layers_per_token(*costs) for entry in totals)
+    near = [k for k, entry in enumerate(totals) if entry.layers_per_token(*costs) <= NEAR * cheapest]
     return choices[min(near, key=lambda k: (sum(totals[k].calls_per_token), len(choices[k])))]
 
 

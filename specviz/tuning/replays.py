@@ -60,18 +60,28 @@ def _exits(pair: Pair, method: Method, base: KnobSetting, run: Run) -> tuple[lis
         "w_max": sorted({*_WIDTHS, limits.w_max}),
     }
     totals = grid([text.text(n_layers) for text in texts], **axes, layers=limits.asked).totals()
-    best = sorted(totals, key=_layer_calls)[:MOST]
-    words = f"{method.name}: {len(totals):,} settings replayed exactly; the best leaves {_layer_calls(best[0]):.1f} of "
-    words += f"{n_layers} layer calls a token"
+    costs = _head_costs(run)
+    best = sorted(totals, key=lambda total: _layers(total, costs))[:MOST]
+    words = f"{method.name}: {len(totals):,} settings replayed exactly; with its heads the best takes "
+    words += f"{_layers(best[0], costs):.1f} layers a token, plain decoding {n_layers + costs[1]:.1f}"
     specs = [spec for spec in method.table.specs if spec.name in AXES and spec.name in own]
     values = [{spec.name: getattr(total.setting, spec.name) for spec in specs} for total in best]
     settings = [_set(method, base, setting_values) for setting_values in values]
     return settings, words
 
 
-def _layer_calls(total: Total) -> float:
-    least, most = total.calls_per_token
-    return (least + most) / 2
+def _head_costs(run: Run) -> tuple[float, float]:
+    """A head test and the final head, in layers of one row by the run's clock; nothing where it has none."""
+    clock = run.calibration
+    if clock is None or not clock.layer_ns or not clock.layer_ns[0]:
+        return 0.0, 0.0
+    layer = clock.layer_ns[0]
+    return (clock.test_ns or 0) / layer, clock.final_ns[0] / layer if clock.final_ns else 0.0
+
+
+def _layers(total: Total, costs: tuple[float, float]) -> float:
+    """Layers a token, heads counted, by the middle of the bounds."""
+    return total.layers_per_token(*costs) - total.calls_more / max(1, total.n_new) / 2
 
 
 def _lengths(method: Method, base: KnobSetting, run: Run) -> tuple[list[KnobSetting], str] | None:

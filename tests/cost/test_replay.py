@@ -101,16 +101,22 @@ def test_oracles_and_regret() -> None:
 
 
 def test_advice_weighs_tests_against_calls() -> None:
-    """Layer 1 is right half of the time, layer 2 always. Free tests are worth both, dear ones the better."""
+    """Layer 1 is right half of the time, layer 2 always. Free tests are worth both, dear ones the better.
+
+    A kept draft saves the final head too: where that is dear, a late layer that plain decoding beats becomes worth it.
+    """
     top1 = np.array([[1 + (t % 2), 1] for t in range(60)])
     conf = np.full((len(GRID), 60, 2), 0.9)
     conf[:, 1::2, 0] = 0.1  # and it knows when it is wrong
     table = HeadTable(8, 0, np.ones(60, dtype=int), (1, 2), top1, conf)
-    assert advised([table], ExitKnobs(0, 0.5), 0.0) == (1, 2)
-    assert advised([table], ExitKnobs(0, 0.5), 2.0) == (2,)
+    assert advised([table], ExitKnobs(0, 0.5), (0.0, 0.0)) == (1, 2)
+    assert advised([table], ExitKnobs(0, 0.5), (2.0, 2.0)) == (2,)
     wrong = HeadTable(8, 0, np.zeros(60, dtype=int), (1, 2), top1, conf)
-    assert advised([wrong], ExitKnobs(0, 0.5), 0.5) == ()
-    assert advised([wrong], ExitKnobs(0, 0.5), 0.5, least=1) in ((1,), (2,))
+    assert advised([wrong], ExitKnobs(0, 0.5), (0.5, 0.5)) == ()
+    assert advised([wrong], ExitKnobs(0, 0.5), (0.5, 0.5), least=1) in ((1,), (2,))
+    late = HeadTable(8, 0, np.ones(60, dtype=int), (7,), top1[:, 1:], conf[:, :, 1:])
+    assert advised([late], ExitKnobs(0, 0.5), (2.0, 0.0)) == ()
+    assert advised([late], ExitKnobs(0, 0.5), (2.0, 8.0)) == (7,)
 
 
 def test_a_cut_text_ends_its_last_round() -> None:

@@ -30,9 +30,14 @@ class RowConfidence:
     entropy: float | None = None
 
     @classmethod
-    def at(cls, row: int, layer: int, logits: Tensor, temp: float, full: bool) -> "RowConfidence":
-        """Of one row of logits `[1, V]`, in one copy off the device. `full`: also runner-up and entropy (nats)."""
-        return cls.several([row], layer, logits, temp, full)[0]
+    def at(
+        cls, row: int, layer: int, logits: Tensor, temp: float, full: bool, ids: Tensor | None = None
+    ) -> "RowConfidence":
+        """Of one row of logits `[1, V]`, in one copy off the device. `full`: also runner-up and entropy (nats).
+
+        `ids`: the tokens above minus infinity, rising, where that is known; the others are then not looked at.
+        """
+        return cls.from_numbers([row], layer, logits, temp, fetch(numbers(logits, temp, full, ids))[0])[0]
 
     @classmethod
     def several(cls, rows: list[int], layer: int, logits: Tensor, temp: float, full: bool) -> "list[RowConfidence]":
@@ -56,23 +61,31 @@ class RowConfidence:
         return math.log(max(self.raw, 1e-300))
 
 
-def numbers(logits: Tensor, temp: float, full: bool) -> Tensor:
+def numbers(logits: Tensor, temp: float, full: bool, ids: Tensor | None = None) -> Tensor:
     """`[n, 3 or 6]`: tempered and raw confidence, best token; runner-up, margin, entropy. Of level ones the lowest id.
 
-    Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding.
+    Sums of exponentials below the top logit contain its own 1, so no confidence can exceed 1 by rounding. `ids` `[K]`:
+    the tokens above minus infinity, rising; None: any may be.
     """
+    if ids is not None:
+        logits = logits.index_select(-1, ids)
     best = logits.argmax(-1, keepdim=True)  # as the target and `exit_table` choose: `topk` takes any of level ones
     top = logits.gather(-1, best)
     below = logits - top
     mass = below.exp().sum(-1)
     raw = 1.0 / mass
     conf = raw if temp == 1.0 else 1.0 / (below / temp).exp().sum(-1)
-    columns = [conf, raw, best[:, 0]]
+    columns = [conf, raw, _named(best, ids)]
     if full:
         other = logits.scatter(-1, best, -math.inf).argmax(-1, keepdim=True)
         mean = torch.special.xlogy(below.exp(), below.exp()).sum(-1) / mass
-        columns += [other[:, 0], (top - logits.gather(-1, other))[:, 0], mass.log() - mean]
+        columns += [_named(other, ids), (top - logits.gather(-1, other))[:, 0], mass.log() - mean]
     return torch.stack([column.to(logits.dtype) for column in columns], -1)  # ids below 2^24 are exact in float32
+
+
+def _named(columns: Tensor, ids: Tensor | None) -> Tensor:
+    """`[n]` token ids of columns `[n, 1]`."""
+    return columns[:, 0] if ids is None else ids[columns[:, 0]]
 
 
 def draft_steps(

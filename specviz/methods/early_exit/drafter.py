@@ -18,6 +18,7 @@ from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.measure import layer_clock
 from specviz.engine.model.adapter import FactoryModels, Model, ModelAdapter
+from specviz.engine.model.rows import Tensor
 from specviz.events import Warn
 from specviz.knobs import Knobs, KnobSpec
 from specviz.methods.common.knobs import single
@@ -78,8 +79,8 @@ class EarlyExit(Drafter):
         for layer in limits.layers:
             hidden = ctx.rows.climb(layer)
             began = time.perf_counter_ns()
-            logits = self.heads.logits(layer, hidden[0, -1:])
-            look = RowConfidence.at(row, layer, logits, annealed(limits.alpha, layer, self.target.n_layers), trail.full)
+            temp = annealed(limits.alpha, layer, self.target.n_layers)
+            look = asked(self.heads, row, layer, hidden[0, -1:], temp, trail.full)
             ctx.counters.n_syncs += 1
             took = look.conf >= limits.tau
             trail.tested(look, took, time.perf_counter_ns() - began)
@@ -152,7 +153,14 @@ def layerskip(models: FactoryModels, knobs: Knobs) -> EarlyExit:
 
 
 def _clock(target: Model, heads: Heads) -> Clock | None:
-    """What layers and a test of these heads cost; None for what is no model of the library's."""
-    return layer_clock(
-        target, heads.kind, lambda layer, state: RowConfidence.at(0, layer, heads.logits(layer, state), 1.1, False)
-    )
+    """What layers and a test of these heads cost; None for what is no model of the library's.
+
+    Tests differ in cost only between layers with a head and those without, so one with a head is timed.
+    """
+    own = next(iter(heads.layers), None)
+    return layer_clock(target, heads.kind, lambda layer, state: asked(heads, 0, own or layer, state, 1.1, False))
+
+
+def asked(heads: Heads, row: int, layer: int, state: Tensor, temp: float, full: bool) -> RowConfidence:
+    """One test: what the head of a layer says of a row's state `[1, width]`."""
+    return RowConfidence.at(row, layer, heads.logits(layer, state), temp, full, heads.named(layer))

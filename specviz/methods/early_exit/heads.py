@@ -235,6 +235,10 @@ class Heads(Protocol):
         """`[n, V]`, float32 or the model's float64, of states `[n, width]` after `layer`."""
         ...
 
+    def named(self, layer: int) -> Tensor | None:
+        """Token ids `[K]`, rising, that are ever above minus infinity after `layer`; None: any."""
+        ...
+
 
 class LogitLens:
     """The model's own final norm and head on any layer: exact as a draft source, weak in the lower half."""
@@ -250,6 +254,10 @@ class LogitLens:
         """Logits `[n, V]` of states `[n, width]`; the same head serves every layer."""
         return self.model.logits(hidden[None])
 
+    def named(self, layer: int) -> Tensor | None:
+        """None: the whole vocabulary."""
+        return None
+
 
 class TrainedHeads:
     """Heads for some layers of one target, in its dtype and on its device."""
@@ -258,6 +266,7 @@ class TrainedHeads:
         self.config, self.kind, self.layers, self.advised = config, config.kind, config.layers, config.advised
         ids = tensors.get("shortlist")
         self.final = FinalHead(adapter, None if ids is None else ids.to(adapter.device))
+        self._named = None if self.final.ids is None else self.final.ids.sort().values
         self._lens = LogitLens(adapter)
         self._heads = {layer: self._head(layer, tensors, adapter.dtype) for layer in config.layers}
 
@@ -274,6 +283,10 @@ class TrainedHeads:
             return self._lens.logits(layer, hidden)
         out = self.final.spread(head(hidden, self.final))
         return out if out.dtype == torch.float64 else out.float()
+
+    def named(self, layer: int) -> Tensor | None:
+        """The shortlist, in token order; None where there is none, and for a layer without a head."""
+        return self._named if layer in self._heads else None
 
     @property
     def weights_read(self) -> int:

@@ -84,6 +84,8 @@ class TableHeads:
     def __init__(self, model: LayeredTable, tables: dict[int, Table]) -> None:
         self.model, self.tables = model, tables
 
+    def named(self, layer: int) -> None: ...
+
     def logits(self, layer: int, hidden: torch.Tensor) -> torch.Tensor:
         rows = [self.tables[layer].row(self.model.text(state)).astype(np.float64) for state in hidden]
         return torch.tensor(np.stack(rows)).log()

@@ -30,6 +30,8 @@ class Script:
         self.vocab, self.stops, self.token, self.first = vocab, stops, token, first
         self.walk = -1
 
+    def named(self, layer: int) -> None: ...
+
     def logits(self, layer: int, hidden: torch.Tensor) -> torch.Tensor:
         self.walk += layer == self.first
         out = torch.zeros(1, self.vocab)
@@ -53,6 +55,8 @@ class Hearsay:
     ) -> None:
         self.vocab, self.truth, self.right, self.salt, self.stop = vocab, truth, right, salt, stop
         self.pos = 0
+
+    def named(self, layer: int) -> None: ...
 
     def logits(self, layer: int, hidden: torch.Tensor) -> torch.Tensor:
         rng = np.random.default_rng((self.salt, self.pos, layer))

@@ -13,6 +13,9 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.loading import load as load_model
 from specviz.errors import ModelError
 from specviz.events import Warn
+from specviz.methods.common.top_k import RowConfidence
+from specviz.methods.early_exit.drafter import _clock as early_exit_clock
+from specviz.methods.early_exit.drafter import asked
 from specviz.methods.early_exit.heads import (
     KINDS,
     ExitHead,
@@ -94,6 +97,40 @@ def test_a_shortlist_leaves_the_others_no_mass() -> None:
     assert torch.equal(heads.logits(2, hidden), whole)  # no head there: the lens
     lens_cost = cost_in_layers(adapter, LogitLens(adapter))
     assert cost_in_layers(adapter, heads) < 0.1 * lens_cost
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("layer", [1, 2])
+def test_a_test_over_the_shortlist_says_what_one_over_all_tokens_does(layer: int, full: bool) -> None:
+    """Tokens without mass are not looked at, the order of a shortlist does not matter, and of level ones the lowest id
+    wins. A layer without a head is asked through the lens, over the whole vocabulary."""
+    adapter = adapter_of(dtype=torch.float64)
+    tensors = {"1.gain": torch.ones(32, dtype=torch.float64), "shortlist": torch.tensor([200, 3, 50, 7])}
+    heads = TrainedHeads(adapter, config_of(adapter, "gain", layers=(1,), shortlist=4), tensors)
+    state = torch.randn(1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    look, whole = (
+        asked(heads, 0, layer, state, 1.3, full),
+        RowConfidence.at(0, layer, heads.logits(layer, state), 1.3, full),
+    )
+    for field in ("conf", "raw", "top1", "top2", "margin", "entropy"):
+        assert getattr(look, field) == pytest.approx(getattr(whole, field)), field
+    assert torch.equal(look.logits, whole.logits)
+    level = asked(heads, 0, layer, torch.zeros_like(state), 1.0, full)
+    assert level.top1 == (3 if layer == 1 else 0)
+
+
+def test_the_clock_times_a_layer_that_has_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of the layers where the lens stands in, whose test may cost many times as much."""
+    adapter = ModelAdapter(build("llama", seed=2, num_hidden_layers=8), name="timed")
+    ids = torch.arange(4)
+    heads = TrainedHeads(
+        adapter, config_of(adapter, "gain", layers=(5,), shortlist=4), {"5.gain": torch.ones(32), "shortlist": ids}
+    )
+    layers: list[int] = []
+    logits = heads.logits
+    monkeypatch.setattr(heads, "logits", lambda layer, hidden: layers.append(layer) or logits(layer, hidden))
+    assert early_exit_clock(adapter, heads) is not None
+    assert set(layers) == {5}
 
 
 def test_a_line_says_what_a_test_costs(tmp_path: Path) -> None:

@@ -77,14 +77,16 @@ def default_setting(config: ExitHeadConfig) -> ExitKnobs:
     return ExitKnobs(limits.alpha, limits.tau, limits.d_max, limits.w_max, limits.asked)
 
 
-def advice(config: ExitHeadConfig, heads_cost: float, tables_by_text: TablesByText) -> tuple[int, ...]:
+def advice(config: ExitHeadConfig, costs: tuple[float, float], tables_by_text: TablesByText) -> tuple[int, ...]:
     """The layers worth testing at the default threshold: those that make a token of these texts cheapest.
+
+    `costs`: of a test and of the final head, in layers.
 
     One at least, even where plain decoding is cheaper: without advice a method tests layers by their depth alone, and
     those may have no head.
     """
     tables = [table for own in tables_by_text.values() for table in own]
-    return advised(tables, default_setting(config), heads_cost, least=1)
+    return advised(tables, default_setting(config), costs, least=1)
 
 
 def page_facts(numbers: dict[str, Any]) -> dict[str, Any]:

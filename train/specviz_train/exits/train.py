@@ -94,7 +94,8 @@ def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, An
     trained, lens = load(request.out, adapter), LogitLens(adapter)
     both: dict[str, Heads] = {"heads": trained, "lens": lens}
     by_name = {name: (head_set, tables(adapter, head_set, texts)) for name, head_set in both.items()}
-    config = replace(config, advised=card.advice(config, cost_in_layers(adapter, trained), by_name["heads"][1]))
+    costs = cost_in_layers(adapter, trained), cost_in_layers(adapter, lens)
+    config = replace(config, advised=card.advice(config, costs, by_name["heads"][1]))
     KIND.save(request.out, config)
     return card.write(request.out, config, adapter, by_name, windows, request.command, request.spent(ledger, own))
 

@@ -58,8 +58,8 @@ class TextReplay:
     """A text whose decoding can be replayed under any exit setting. `own`: the run's setting, None for a run of another
     method.
 
-    `moved`: a knob changed during the run, so `own` is only the first setting. `head_cost`: cost of a head test in
-    layers, as measured in this run.
+    `moved`: a knob changed during the run, so `own` is only the first setting. `head_costs`: of a head test and of
+    the final head in layers, as measured in this run.
     """
 
     queries: tuple[ReplayQuery, ...]
@@ -68,7 +68,7 @@ class TextReplay:
     own: ExitKnobs | None
     own_missing: str
     moved: bool
-    head_cost: float | None
+    head_costs: tuple[float, float] | None
     ran: Total | None  # what the run itself took; `exits` are the judged ones
     words: Callable[[int], str]  # a token's escaped text
     known: dict[object, Totals] = field(default_factory=dict, repr=False)
@@ -121,13 +121,13 @@ def replay_of(run: Run) -> TextReplay:
         own,
         why,
         bool(changes & {*KNOBS, "exit_layers", "draft_mode"}),
-        _head_cost(run),
+        _head_costs(run),
         _ran(run, n_layers),
         run.word,
     )
 
 
-def value(total: Total, measure: Name, head_cost: float | None) -> float | None:
+def value(total: Total, measure: Name, head_costs: tuple[float, float] | None) -> float | None:
     """One number of a setting; None where it is not defined or not measured."""
     if measure == "tokens":
         return total.tokens_per_round
@@ -135,7 +135,7 @@ def value(total: Total, measure: Name, head_cost: float | None) -> float | None:
         return total.calls_per_token[1]
     if measure == "wrong":
         return None if total.precision is None else 1 - total.precision
-    return None if head_cost is None else total.layers_per_token(head_cost)
+    return None if head_costs is None else total.layers_per_token(*head_costs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def exit_grid(replay: TextReplay, picked: ExitKnobs, measure: Measure, x: str = 
     """The map of two of the four knobs around a setting."""
     xs, ys = _axis(replay, x), _axis(replay, y)
     totals = replay.grid(picked, x, xs, y, ys)
-    values = tuple(tuple(value(t, measure.name, replay.head_cost) for t in row) for row in totals)
+    values = tuple(tuple(value(t, measure.name, replay.head_costs) for t in row) for row in totals)
     best, same = _best(totals, values, measure)
     own = replay.own
     fits = own is not None and all(getattr(own, k) == getattr(picked, k) for k in (*KNOBS, "layers") if k not in (x, y))
@@ -181,7 +181,9 @@ def exit_grid(replay: TextReplay, picked: ExitKnobs, measure: Measure, x: str = 
         (float(getattr(own, x)), float(getattr(own, y))) if fits else None,
         (float(getattr(picked, x)), float(getattr(picked, y))),
         _grid_words(totals, values, best, same, measure, (x, y)),
-        "the trace has no times of heads and layers" if measure.name == "layers" and replay.head_cost is None else None,
+        "the trace has no times of heads and layers"
+        if measure.name == "layers" and replay.head_costs is None
+        else None,
     )
 
 
@@ -234,7 +236,7 @@ def bounds_text(bounds: tuple[float, float]) -> str:
 
 def _hover(total: Total, replay: TextReplay) -> str:
     setting = total.setting
-    cost = value(total, "layers", replay.head_cost)
+    cost = value(total, "layers", replay.head_costs)
     knobs = " · ".join(f"{SYMBOLS[name]} {number(float(getattr(setting, name)))}" for name in KNOBS)
     lines = [
         knobs,
@@ -291,8 +293,11 @@ def _ran(run: Run, n_layers: int) -> Total | None:
     )
 
 
-def _head_cost(run: Run) -> float | None:
-    """What a head test took, in layers of one row: medians of this run."""
+def _head_costs(run: Run) -> tuple[float, float] | None:
+    """What a head test took and what the final head takes, in layers of one row: medians of this run, and its clock.
+
+    Without a clock on record the final head is taken to cost what a test does.
+    """
     heads = [g.head_ns for r in run.rounds for g in r.every(Gate) if g.head_ns and not g.observed_only]
     layers = [
         ns
@@ -301,4 +306,8 @@ def _head_cost(run: Run) -> float | None:
         for ns, width in zip(climb.layer_ns, climb.width, strict=False)
         if width == 1 and ns
     ]
-    return float(np.median(heads) / np.median(layers)) if heads and layers else None
+    if not heads or not layers:
+        return None
+    test, clock = float(np.median(heads) / np.median(layers)), run.calibration
+    timed = clock is not None and clock.layer_ns and clock.final_ns and clock.layer_ns[0]
+    return test, clock.final_ns[0] / clock.layer_ns[0] if clock is not None and timed else test

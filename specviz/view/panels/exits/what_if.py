@@ -29,12 +29,13 @@ def exit_change(replay: TextReplay, picked: ExitKnobs) -> ExitChange:
     """What would change. Raises SpecvizError for an alpha off the grid."""
     here = replay.total(picked)
     again = replay.total(replay.own) if replay.own is not None else None
-    ran, own, cost = replay.ran or again, replay.own, replay.head_cost
+    ran, own, costs = replay.ran or again, replay.own, replay.head_costs
     late, early = _regret(replay, picked)
     late_ran, early_ran = _regret(replay, own) if own is not None else (None, None)
     heads = "no times of heads and layers are on record"
-    if cost is not None:
-        heads = f"layer calls and heads: a head costs {number(cost)} layers of one row, as measured in this run"
+    if costs is not None:
+        test, final = map(number, costs)
+        heads = f"layer calls and heads: a test costs {test} layers of one row, the final head {final}, as measured"
     rows = (
         _row("tokens per round", ran.tokens_per_round if ran else None, here.tokens_per_round, 1, "exact"),
         _bounded(
@@ -47,7 +48,7 @@ def exit_change(replay: TextReplay, picked: ExitKnobs) -> ExitChange:
         _row("exits wrong", ran.wrong if ran else None, here.wrong, -1, "stops whose token it did not choose"),
         _row("target passes", ran.n_rounds if ran else None, here.n_rounds, -1, "rounds for the whole text"),
         _row("head tests", ran.tests if ran else None, here.tests, -1, "of the rows that are known"),
-        _bounded("layers per token, heads counted", _with_heads(ran, cost), _with_heads(here, cost), heads),
+        _bounded("layers per token, heads counted", _with_heads(ran, costs), _with_heads(here, costs), heads),
         # Along the whole text, round borders aside: how much later than the first right layer it stops.
         _row(
             "regret, layers too late",
@@ -93,10 +94,10 @@ def _line(label: str, ran: str, here: str, change: str, better: bool | None, hel
 Bounds = tuple[float, float]
 
 
-def _with_heads(total: Total | None, cost: float | None) -> Bounds | None:
-    if total is None or cost is None:
+def _with_heads(total: Total | None, costs: tuple[float, float] | None) -> Bounds | None:
+    if total is None or costs is None:
         return None
-    most = total.layers_per_token(cost)
+    most = total.layers_per_token(*costs)
     return most - total.calls_more / max(1, total.n_new), most
 
 
