@@ -40,7 +40,8 @@ class Start(Command, tag="start", kw_only=True):
 
     `chat`: whether a prompt is a message, handed over through the tokenizer's chat template; null: it is one for every
     model with a template but the embedded one. `history`: what was said before it; what the target's cache still holds
-    of that is not computed again.
+    of that is not computed again. `auto`: nothing is drafted where that does not pay (specviz.cost.pausing); null: a
+    worker sees to it for targets that take time, nobody else does.
     """
 
     prompt: str = ""
@@ -53,6 +54,7 @@ class Start(Command, tag="start", kw_only=True):
     level: Level = "full"
     lanes: str = "auto"  # auto, serial, threads, streams, two_device
     paused: bool = False
+    auto: bool | None = None
 
 
 class SetKnob(Command, tag="knob", kw_only=True):

@@ -167,7 +167,7 @@ def sections() -> dict[str, Sequence[str]]:
     names = knob_specs()
     return {
         "Prompt": ("prompt", "prompt_file", "example", "stream", "chat"),
-        "Method and models": ["method", "verifier", *MODELS, "compile", "lanes"],
+        "Method and models": ["method", "verifier", *MODELS, "compile", "lanes", "auto"],
         "Output": ("record", "level", "rounds", "as_json", "verbose", "timings", "quiet"),
         "Knobs of the methods": [name for name in names if name not in _SHARED],
         "Sampling and length": [name for name in names if name in _SHARED],
@@ -253,6 +253,12 @@ model_options = with_options(
         click.option("--threads", type=click.IntRange(min=1), metavar="N", help=_THREADS),
         COMPILED,
     )
+)
+AUTO = click.option(
+    "--auto/--no-auto",
+    default=None,
+    help="Draft nothing for a while where a round costs more plain passes than it brings tokens, and try again; the "
+    "text is the same [default: --auto, --no-auto for the embedded models]. --no-auto drafts every round.",
 )
 VERIFIER = text("--verifier", "NAME", verifier_help())
 CHAT = click.option(

@@ -177,6 +177,7 @@ class RunRequest:
             chat=arguments["chat"],
             level=_level(arguments),
             lanes=checked_lanes(arguments["lanes"]),
+            auto=arguments["auto"],
         )
         record = Path(arguments["record"]) if arguments["record"] else None
         if record:

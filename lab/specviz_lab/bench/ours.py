@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from specviz.cost.ledger import Clock
+from specviz.cost.pausing import Pausing
 from specviz.engine.decode.overlap_choice import choose
 from specviz.engine.decode.round import RoundResult
 from specviz.engine.decode.session import Session, SessionConfig
@@ -19,7 +20,7 @@ from specviz.engine.decode.text_output import Texts
 from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
-from specviz.engine.run.local import TOPK, Pair
+from specviz.engine.run.local import TOPK, Pair, small
 from specviz.events import SCHEMA, VERSION, Event, Header, Level
 from specviz.events.batch import LineBatch
 from specviz.knobs import Knobs
@@ -38,6 +39,7 @@ class OurArm:
         self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
         self.texts = Texts(pair.target.tokenizer)
+        self.pausing = Pausing() if settings.auto and not small(pair.target) else None  # goes on from run to run
         self.used_lanes = "serial"  # those of the last session
         self.clock: Clock | None = None  # of a drafter that climbs the target's layers, once a session was made
 
@@ -60,7 +62,7 @@ class OurArm:
         table, knobs = prepare.fitted(self.method.table, drafter, knobs.values)
         lanes = choose(self.lanes, models, drafter).lanes
         self.used_lanes = lanes.name
-        parts = SessionConfig(models, drafter, self.verifier, lanes)
+        parts = SessionConfig(models, drafter, self.verifier, lanes, self.pausing)
         if level is None:
             return Session(parts, prompt, table, knobs)
         return Session(parts, prompt, table, knobs, texts=self.texts, sink=Probe(emit, self.texts, level, TOPK))

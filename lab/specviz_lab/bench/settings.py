@@ -116,6 +116,7 @@ class BenchSettings:
     dtype: str | None = None
     threads: int = 0
     lanes: str = "auto"  # of methods that draft beside the target's pass
+    auto: bool = False  # whether ours draft nothing where that does not pay
     exit_layer: int | None = None  # of the library's early exit; None: half of the layers
     prompts: Path | None = None
     knobs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # kind -> knob -> value

@@ -24,7 +24,7 @@ from specviz_lab.commands import shared
 _SECTIONS = {
     "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "identity", "onto"),
-    "Models": ("target", "draft", "shape", "device", "dtype", "threads", "compile", "lanes", "exit_layer"),
+    "Models": ("target", "draft", "shape", "device", "dtype", "threads", "compile", "lanes", "auto", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
 }
 
@@ -49,6 +49,9 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 @flags.DRAFT
 @text("--shape", "NAME", _SHAPE_HELP)
 @shared.machine("found by a probe")
+@click.option(
+    "--auto/--no-auto", default=True, help="Ours draft nothing for a while where that does not pay [default: --auto]."
+)
 @click.option(
     "--exit-layer", type=click.IntRange(1), metavar="N", help="Of hf-early-exit [default: half of the layers]."
 )

@@ -26,7 +26,7 @@ PROMPT_AND_MODELS = with_options(
 )
 _PROMPTS = ("prompt", "prompt_file", "example")
 _ARGV = ("target", "draft", "device", "dtype", "threads")
-_NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes", "chat")
+_NAMED = (*_PROMPTS, *_ARGV, "method", "verifier", "record", "lanes", "auto", "chat")
 _FLAGS = ("paused", "full_speed", "redact")
 
 
@@ -72,6 +72,7 @@ def first_run(arguments: Mapping[str, Any], record: Path | None) -> FirstRun:
         chat=arguments["chat"],
         paused=arguments["paused"],
         lanes=checked_lanes(arguments.get("lanes") or "auto"),
+        auto=arguments.get("auto"),
     )
     check_models(arguments["target"], arguments["draft"], method.needs_draft)
     if record is not None:

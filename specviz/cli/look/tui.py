@@ -59,6 +59,7 @@ def _places(target: str) -> list[Path]:
     "NAME",
     "Where methods that overlap run: auto (probed), serial, threads, streams or two_device; never other tokens.",
 )
+@options.AUTO
 @options.CHAT
 @flag("--paused", "Hold the core before the first round; ] runs one round, H goes on.")
 @flag("--full-speed", "Do not hold the core until each round was seen; F switches while it runs.")

@@ -49,6 +49,7 @@ _MUCH = 100_000_000  # bytes that a run takes beside its models
 @options.model_options
 @options.TENSOR_PARALLEL
 @options.lane_options
+@options.AUTO
 @options.CHAT
 @options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
 @text("--level", "NAME", "none, summary or full [default: full with --record].")
@@ -101,7 +102,7 @@ def _decode(request: RunRequest, result: Result, output: "Output", timings: Timi
     mark: Callable[[str], None] = timings.mark if timings is not None else lambda _: None
     mark("start")
     with lean_start(request.device):
-        from specviz.engine.run.local import LocalRun, load_pair
+        from specviz.engine.run.local import LocalRun, load_pair, usual_auto
 
         mark("imports")
         pair = load_pair(*request.models, on_loaded=mark)
@@ -111,7 +112,7 @@ def _decode(request: RunRequest, result: Result, output: "Output", timings: Timi
     with recording(request.record, printed, result, request.redact) as recorder:
         sinks: list[Sink] = [result, printed] if recorder is None else [recorder.write, result, printed]
         sinks += [timings.sink] if timings is not None else []
-        run = LocalRun(pair, request.start, fan_out(*sinks))
+        run = LocalRun(pair, usual_auto(pair, request.start), fan_out(*sinks))
         mark("session")
         output.is_chat(run.chat)
         run.on_prompt = output.reading

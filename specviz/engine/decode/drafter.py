@@ -35,6 +35,11 @@ class Drafter(ABC):
         return 0
 
     @property
+    def ahead(self) -> bool:
+        """Whether tokens that it drafted ahead wait for the next round: that one then asks it, pausing or not."""
+        return False
+
+    @property
     def calibrated(self) -> bool:
         """Whether a recorded run should say what passes cost on this machine."""
         return self.clock is not None
@@ -48,7 +53,10 @@ class Drafter(ABC):
         return draft
 
     def observe(self, seen: Observation) -> None:  # noqa: B027
-        """Learn from a finished round or a block of the prefill; events of the round may still be noted."""
+        """Learn from a finished round or a block of the prefill; events of the round may still be noted.
+
+        A round may be over for which nothing was proposed (`draft_end` pausing).
+        """
 
     def on_abort(self) -> None:  # noqa: B027
         """Forget an interrupted round: its number and its draws are used again."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from specviz.cost.pausing import Pausing
 from specviz.engine.decode.context import Context, Counters, Observation
 from specviz.engine.decode.drafter import Drafter, FeatureTaps
 from specviz.engine.decode.knob_queue import KnobQueue, refuse_draft, refuse_prompt
@@ -24,7 +25,7 @@ from specviz.engine.model.adapter import FactoryModels
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.rows import ForwardBatch, PromptChunk, Tensor, fill
 from specviz.errors import SpecvizError
-from specviz.events import Knob, Level
+from specviz.events import Knob, Level, Warn
 from specviz.events.round import Finish
 from specviz.knobs import Knobs, KnobTable
 from specviz.probability.draft import ROOT, Carry, Draft
@@ -47,12 +48,14 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """What decodes: models, drafter (None: plain decoding), verifier, lanes."""
+    """What decodes: models, drafter (None: plain decoding), verifier, lanes. `pausing`: decides which rounds draft;
+    None: all do."""
 
     models: FactoryModels
     drafter: Drafter | None
     verifier: Verifier
     lanes: OverlapLanes = field(default_factory=Serial)
+    pausing: Pausing | None = None
 
 
 class Session:
@@ -188,10 +191,13 @@ class Session:
         now.started_ns = time.perf_counter_ns()
         try:
             ctx = self._open()
-            if self.drafter:
+            pausing, asked = self._pausing(), self._asked()
+            if asked is None:
+                now.draft = Draft(draft_end="pausing" if self.drafter else "full")
+            else:
                 with clock.stage("draft"):
-                    now.draft = self.drafter.propose(ctx)
-            now.logits, now.draft = self._target_pass(ctx, now.draft, clock)
+                    now.draft = asked.propose(ctx)
+            now.logits, now.draft = self._target_pass(ctx, now.draft, clock, asked)
             with clock.stage("other"):
                 refuse_draft(self.verifier, now.draft)
                 now.target_probs, now.draft = _here(self._laws(now.draft, now.logits), now.draft)
@@ -213,6 +219,11 @@ class Session:
         # Reads of device memory; on a CPU the reads that a device would have needed.
         now.n_syncs = READS.n_waits - waited or ctx.counters.n_syncs + now.outcome.n_host_reads
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
+        if pausing is not None:
+            took = now.ended_ns - now.started_ns
+            said = pausing.take(self.number, took, len(now.tokens), drafted=asked is not None)
+            if said is not None:
+                now.facts.append(Warn(code="auto", message=said))
         if self.sink:
             self.sink.round(now)
         return now
@@ -225,6 +236,19 @@ class Session:
         if changes:
             self.warper = Warper.of(self.knobs, self._banned)
             self.verifier = self.parts.verifier.tuned(self.knobs)
+
+    def _pausing(self) -> Pausing | None:
+        """The rule that decides which rounds draft, where their number cannot change the text."""
+        verifier = self.verifier
+        keeps = verifier.keeps_tokens or (verifier.lossless and self.knobs["temperature"] == 0)
+        return self.parts.pausing if keeps and self.drafter else None
+
+    def _asked(self) -> Drafter | None:
+        """The drafter, if this round drafts; a block that is begun, and what was drafted ahead, are judged first."""
+        pausing, drafter = self._pausing(), self.drafter
+        if pausing is None or drafter is None or self.carry is not None or drafter.ahead or pausing.drafts:
+            return drafter
+        return None
 
     def _open(self) -> Context:
         """The round as the drafter sees it: the target's rows with what its cache lacks of the text, the root last."""
@@ -245,12 +269,12 @@ class Session:
             carry=self.carry,
         )
 
-    def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock) -> tuple[Tensor, Draft]:
+    def _target_pass(self, ctx: Context, fed: Draft, clock: StageClock, asked: Drafter | None) -> tuple[Tensor, Draft]:
         """Logits `[n_fed + 1, V]` of root and nodes; the draft as it is after `draft_ahead`, which ran beside."""
-        if self.drafter is None or not self.drafter.overlaps:
+        if asked is None or not asked.overlaps:
             with clock.stage("target"):
                 return ctx.rows.finish(fed, ctx.root_row), fed
-        ahead = partial(self.drafter.draft_ahead, ctx, fed)
+        ahead = partial(asked.draft_ahead, ctx, fed)
         overlap = self.parts.lanes.run(lambda: ctx.rows.finish(fed, ctx.root_row), ahead, clock.settle)
         clock.overlapped(overlap)
         whole = fed if overlap.drafter is None else overlap.drafter

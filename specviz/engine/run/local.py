@@ -13,17 +13,20 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 import torch
 
 from specviz.commands import Start
+from specviz.cost.pausing import Pausing
 from specviz.engine.decode.drafter import Drafter, QueryEnd
 from specviz.engine.decode.overlap_choice import choose, threads_of
 from specviz.engine.decode.round import QueryStats, RoundResult
 from specviz.engine.decode.session import Session, SessionConfig, Sink
 from specviz.engine.decode.text_output import Texts
 from specviz.engine.measure import ENDS, PlainPasses, calibrate, is_padded
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.model.pair import Pair, kernel_warning, load_pair, small
@@ -35,9 +38,24 @@ from specviz.events import SCHEMA, VERSION, Calibration, Commit, End, Event, Hea
 from specviz.knobs import Knobs
 from specviz.methods import get_method, pick_verifier
 
-__all__ = ["LocalRun", "Pair", "encode_prompt", "environment", "load_pair", "make_drafter", "small"]
+__all__ = ["LocalRun", "Pair", "encode_prompt", "environment", "load_pair", "make_drafter", "small", "usual_auto"]
 
 TOPK = 8
+_pausing: "WeakKeyDictionary[ModelAdapter, dict[str, Pausing]]" = WeakKeyDictionary()
+
+
+def pausing_of(pair: Pair, method: str, knobs: Knobs) -> Pausing:
+    """What is known of whether a method pays with this pair under these knobs: learnt once, kept for later runs."""
+    apart = {"seed", "stop", "max_new_tokens"}
+    draft = id(pair.draft.adapter) if pair.draft else 0
+    key = repr((method, draft, sorted((name, value) for name, value in knobs.values.items() if name not in apart)))
+    return _pausing.setdefault(pair.target.adapter, {}).setdefault(key, Pausing())
+
+
+def usual_auto(pair: Pair, start: Start) -> Start:
+    """A request that leaves open whether drafting may pause: it may, but with a target whose pass takes less than all
+    that a round does beside it, as the embedded one's does: there no drafting pays, and it is there to be looked at."""
+    return start if start.auto is not None else msgspec.structs.replace(start, auto=not small(pair.target))
 
 
 class LocalRun:
@@ -74,6 +92,7 @@ class LocalRun:
         drafter = make_drafter(self.method, models, knobs)
         self.table, knobs = prepare.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
+        self._pausing = pausing_of(pair, self.method.name, knobs) if start.auto and drafter else None
         self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
@@ -81,6 +100,7 @@ class LocalRun:
         self._stop_asked: Literal["stopped", "cancelled"] | None = None
         self._begun = False
         self._n_threads = torch.get_num_threads()
+        self._pausing_state = self._pausing.state if self._pausing else None  # as it was before this run
         self._costs: Calibration | None = None  # what passes cost on this machine, once that was written
         self._plain: PlainPasses | None = None  # timed beside the run, where it is recorded
 
@@ -90,7 +110,9 @@ class LocalRun:
 
     def _session(self, query: int, drafter: Drafter | None, knobs: Knobs, sink: Sink | None) -> Session:
         """A query that has not begun."""
-        parts = SessionConfig(self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes)
+        parts = SessionConfig(
+            self.queries.models(query, knobs), drafter, self.verifier, self.choice.lanes, self._pausing
+        )
         session = Session(
             parts,
             self.queries.ids[query],
@@ -193,6 +215,7 @@ class LocalRun:
             | ({"no_kernel": target.no_kernel.why} if target.no_kernel else {})
             | ({"layers": note} if (note := target.adapter.backend.note) else {})
             | ({"lanes_ms": probed} if probed else {})
+            | ({"auto": self._pausing_state} if self._pausing_state else {})
             | stream,
         )
 

@@ -36,7 +36,7 @@ from specviz.commands import (
     decode_command,
 )
 from specviz.engine.model.cache import KVCache
-from specviz.engine.run.local import LocalRun, Pair, load_pair
+from specviz.engine.run.local import LocalRun, Pair, load_pair, usual_auto
 from specviz.engine.run.prepare import wants_chat
 from specviz.errors import SpecvizError
 from specviz.events import Beat, Catalogue, Event, MethodInfo, Refused, State, VerifierInfo
@@ -146,7 +146,7 @@ class WorkerLoop:
 
     def _start(self, start: Start) -> None:
         try:
-            self.run = LocalRun(self.pair, start, self.emit, cache=self._cache)
+            self.run = LocalRun(self.pair, usual_auto(self.pair, start), self.emit, cache=self._cache)
         except SpecvizError as error:
             return self._refuse(start, str(error))
         except Exception as error:  # an unforeseen request must not end the process that holds the models

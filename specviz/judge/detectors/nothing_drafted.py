@@ -18,6 +18,7 @@ _WHY: dict[DraftEnd, str] = {
     "full": "the draft length in force is 0",
     "length": "the text was about to end",
     "stop_token": "the text was about to end",
+    "pausing": "drafting did not pay and pauses",
 }
 IDLE = 12  # rounds in a row without a draft
 

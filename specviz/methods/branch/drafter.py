@@ -43,6 +43,11 @@ class Branching(OverlappingDrafter):
         self._flight: BranchRound | None = None
         self._target_ns: deque[int] = deque(maxlen=KEPT)
 
+    @property
+    def ahead(self) -> bool:
+        """Whether a branch survived the last round."""
+        return self._open is not None
+
     def propose(self, ctx: Context) -> Draft:
         """The pending tokens of this round."""
         flight = self._flight = BranchRound(ctx, DraftTree(ctx), self.mode)

@@ -303,7 +303,7 @@ class Lookahead(Drafter):
     def observe(self, seen: Observation) -> None:
         """The best token after every tip of the window, by the target's own processors; always the best one."""
         fed = self._fed
-        if fed is None or seen.logits is None:
+        if fed is None or fed.best or seen.logits is None:  # read already: this round moved no window
             return
         logits = seen.logits.index_select(0, to_device(fed.tips, seen.logits.device))
         paths = [seen.draft.path(row - 1) for row in fed.tips] if fed.warper.needs_prefix else []

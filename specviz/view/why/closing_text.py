@@ -17,6 +17,7 @@ _EMPTY = {
     "low_conf": "The drafter was not sure enough to draft anything",
     "budget": "The knobs allow no drafted token",
     "length": "There is room for one token only",
+    "pausing": "Drafting pauses, for it cost more than it brought",
 }
 
 _NO_GUESS = "The pool holds no guess for the last word of the text, so only the window moved on"

@@ -109,6 +109,7 @@ class LiveActions(Actions):
             knobs=knobs,
             chat=self.feed.asked_chat,
             lanes=like.lanes,
+            auto=like.auto,
         )
 
     def _begin(self, begin: Begin) -> None:

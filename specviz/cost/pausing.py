@@ -1,0 +1,87 @@
+"""When drafting does not pay: whether the next round drafts, or is a round of plain decoding.
+
+The session asks before each round, whatever the method, so a new one is held to it without a line of its own. A round
+is worth the tokens it brings less the plain passes it takes. Losses add up and gains pay them off (a one-sided CUSUM);
+once `TOLERATED` passes are lost and recent rounds lose on the whole, nothing is drafted for a while, then a few rounds
+try again. Each failed try doubles the wait; a try that pays off all it owes ends the waiting.
+
+Times come from the run's own rounds, for they are what a round costs here: they know the drafter, the rows, the context
+and a busy machine. The clock decides no text: a session heeds the rule only where the number of drafted tokens cannot
+change one (temperature 0, or a verifier whose draws are keyed by place alone). What it decides is a function of the
+rounds' tokens and times, which are both on record (`RoundEnd`), and of what was known before (`env.auto` of the
+header): fed with them again, the rule decides the same. Pure functions of numbers: no model, no clock of its own.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from statistics import median_low
+from typing import Any
+
+FIRST = 2  # plain rounds before anything is drafted: what a pass takes here
+TOLERATED = 1.5  # plain passes lost before drafting pauses
+WORST = 1.0  # plain passes that one round can lose, so that a hiccup of the machine decides nothing by itself
+SHORTEST, LONGEST = 32, 256  # plain rounds of a pause
+DECAY = 0.95  # of older rounds, a round: the last twenty or so count
+KEPT = 9  # newest plain passes, whose median is the price of one
+
+
+@dataclass(slots=True)
+class Pausing:
+    """Feed it every round with `take`; `drafts` tells of the next one."""
+
+    plain_ns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
+    owed: float = 0.0  # plain passes lost and not won back
+    rounds: float = 0.0  # that drafted, older ones counting less; and what they brought and took
+    tokens: float = 0.0
+    passes: float = 0.0
+    left: int = 0  # plain rounds before the next try
+    pause: int = 0  # length of the newest pause; 0: drafting pays
+    catching_up: bool = False  # the first round of a try reads what was written meanwhile, and is not judged
+
+    @property
+    def drafts(self) -> bool:
+        """Whether the next round drafts."""
+        return not self.left and len(self.plain_ns) >= FIRST
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What it knows, for the header of a trace."""
+        numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes")}
+        return {"plain_ns": list(self.plain_ns), **numbers, "left": self.left, "pause": self.pause}
+
+    def take(self, number: int, ns: int, tokens: int, drafted: bool) -> str | None:
+        """Learn from a round: its number, nanoseconds, committed tokens, and whether the drafter was asked.
+
+        What there is to say where drafting pauses or goes on: one line, or None.
+        """
+        if not drafted:
+            self.plain_ns.append(ns)
+            self.left = max(0, self.left - 1)
+            return None
+        if self.left or not self.plain_ns:
+            return None  # what was drafted before the pause is judged to its end
+        if self.catching_up:
+            self.catching_up = False
+            return None
+        passes = min(ns / median_low(self.plain_ns), tokens + WORST)
+        self.rounds, self.tokens, self.passes = (
+            DECAY * old + new for old, new in ((self.rounds, 1), (self.tokens, tokens), (self.passes, passes))
+        )
+        self.owed = max(0.0, self.owed + passes - tokens)
+        if self.owed >= TOLERATED and self.passes > self.tokens:
+            return self._pause(number)
+        if self.pause and not self.owed:
+            self.pause = 0
+            return f"drafting again: {self._said}"
+        return None
+
+    def _pause(self, number: int) -> str:
+        self.left = self.pause = min(LONGEST, 2 * self.pause or SHORTEST)
+        self.owed, self.catching_up = TOLERATED / 2, True
+        return f"not drafting: {self._said}; next try at r{number + self.left + 1}"
+
+    @property
+    def _said(self) -> str:
+        passes, tokens = self.passes / self.rounds, self.tokens / self.rounds
+        digits = 2 if f"{passes:.1f}" == f"{tokens:.1f}" else 1
+        return f"a round costs {passes:.{digits}f} plain passes and brings {tokens:.{digits}f} tokens"

@@ -1,0 +1,65 @@
+"""When drafting pauses: as it loses, never while it wins; longer each time a try fails, and over once one pays."""
+
+from specviz.cost.pausing import FIRST, LONGEST, SHORTEST, Pausing
+
+PASS = 1000  # nanoseconds of a plain round
+
+
+def ran(rule: Pausing, n: int, passes: float, tokens: int) -> tuple[list[bool], list[str]]:
+    """`n` rounds, of which those that draft take so many passes and bring so many tokens; and what it said."""
+    drafted, said = [], []
+    for number in range(1, n + 1):
+        drafted.append(rule.drafts)
+        words = rule.take(
+            number, round(passes * PASS) if drafted[-1] else PASS, tokens if drafted[-1] else 1, drafted[-1]
+        )
+        said += [words] if words else []
+    return drafted, said
+
+
+def test_what_pays_is_never_paused() -> None:
+    drafted, said = ran(Pausing(), 200, 1.9, 2)
+    assert drafted == [False] * FIRST + [True] * (200 - FIRST)
+    assert not said
+
+
+def test_what_does_not_pay_pauses_longer_and_longer_and_says_so() -> None:
+    drafted, said = ran(Pausing(), 1000, 1.9, 1)
+    pauses = [len(run) for run in "".join("d" if one else "p" for one in drafted[FIRST:]).split("d") if run]
+    assert pauses[:3] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
+    assert max(pauses) == LONGEST
+    first = FIRST + drafted[FIRST:].index(False)  # the round before it decided
+    assert said[0] == (
+        f"not drafting: a round costs 1.9 plain passes and brings 1.0 tokens; next try at r{first + SHORTEST + 1}"
+    )
+    assert drafted[first + SHORTEST]
+
+
+def test_a_try_that_pays_ends_the_waiting() -> None:
+    rule = Pausing()
+    ran(rule, 20, 1.9, 1)
+    drafted, said = ran(rule, 100, 1.5, 3)
+    assert all(drafted[drafted.index(True) :])
+    assert said[0].startswith("drafting again: ")
+    assert rule.pause == 0
+
+
+def test_one_hiccup_decides_nothing() -> None:
+    rule = Pausing()
+    ran(rule, 10, 1.5, 2)
+    assert rule.take(11, 5_000_000 * PASS, 1, True) is None
+    assert rule.drafts
+
+
+def test_rounds_on_record_decide_the_same_again() -> None:
+    rounds = [(PASS + 7 * n % 900, 1 + n % 2) for n in range(300)]
+
+    def decided() -> list[bool]:
+        rule, out = Pausing(), []
+        for number, (ns, tokens) in enumerate(rounds, 1):
+            out.append(rule.drafts)
+            rule.take(number, ns, tokens if out[-1] else 1, out[-1])
+        return out
+
+    assert decided() == decided()
+    assert False in decided()[FIRST:]
