@@ -47,6 +47,23 @@ async def test_where_nothing_was_rejected_no_key_leads_to_a_rejection(tmp_path: 
             assert word not in said, "no round has begun"
 
 
+async def test_on_the_knobs_enter_says_what_it_does_there() -> None:
+    app = live_app(script := Script())
+    async with app.run_test(size=(160, 36)) as pilot:
+        script.play([catalogue(), ev.State(state="idle")])
+        await footer(pilot)
+        await pilot.press("escape")  # it asks for a prompt
+        app.feed.start(Start(prompt="a"))
+        script.play(RUN[:-1])
+        assert "enter why" in await footer(pilot)
+        await pilot.press("K")
+        said = await footer(pilot)
+        assert "enter type a value" in said
+        assert "enter why" not in said
+        await pilot.press("escape")
+        assert "enter why" in await footer(pilot)
+
+
 async def test_a_live_run_says_follow_and_stay_hold_and_go_on() -> None:
     app = live_app(script := Script())
     async with app.run_test(size=(160, 36)) as pilot:

@@ -39,7 +39,7 @@ KNOB_KEYS: tuple[Key, ...] = (
     Key("knob.more", "right,l", "adjust(1)", "→ l", "more", "Knobs"),
     Key("knob.previous", "up,k,shift+tab", "move(-1)", "↑ k", "knob before", "Knobs"),
     Key("knob.next", "down,j,tab", "move(1)", "↓ j", "knob after", "Knobs"),
-    Key("knob.type", "enter", "type", "enter", "type a value", "Knobs"),
+    Key("knob.type", "enter", "type", "enter", "type a value", "Knobs", "type a value"),
     Key("knob.apply", "a", "apply", "a", "apply at the next round", "Knobs"),
     Key("knob.undo", "z", "undo", "z", "undo the last change", "Knobs"),
     Key("knob.reset", "x", "reset", "x", "stage the default", "Knobs"),

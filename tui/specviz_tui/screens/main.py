@@ -155,7 +155,8 @@ class MainScreen(Screen[None]):
                 group.paint(frame)
             self.set_class(self.query_one(f"#{BODY}").size.height >= ROOMY, "-roomy")
             writing = self.query_one(MessageLine).has_focus
-            now = KeysNow.of(frame, self.feed, pinned=self.controller.pinned, writing=writing)
+            on_knobs = self.query_one(KnobPanel).has_focus
+            now = KeysNow.of(frame, self.feed, pinned=self.controller.pinned, writing=writing, on_knobs=on_knobs)
             self.query_one(KeyBar).now, self.query_one(Transport).playing = now, now.moving
 
     def watch_frame(self, frame: Frame | None) -> None:

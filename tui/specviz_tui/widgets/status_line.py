@@ -16,7 +16,7 @@ from specviz.view.frame.parts import Metric
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.common.frame_widget import FrameWidget, Pressed
 from specviz_tui.common.key_tables import screen_keys, screens
-from specviz_tui.common.keymap import PAIRS, Key
+from specviz_tui.common.keymap import KNOB_KEYS, PAIRS, Key
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, fitted, joined, spread
 from specviz_tui.common.pane import all_panes
 from specviz_tui.common.remapped import remapped
@@ -195,9 +195,10 @@ class KeysNow:
     rejections: bool = True  # and to jump between
     speaks: bool = False  # a message can be written
     writing: bool = False  # the message line has the focus: keys are typed into it
+    on_knobs: bool = False  # the knobs have the focus: their keys go first
 
     @classmethod
-    def of(cls, frame: Frame, feed: RunFeed, *, pinned: bool, writing: bool) -> "KeysNow":
+    def of(cls, frame: Frame, feed: RunFeed, *, pinned: bool, writing: bool, on_knobs: bool) -> "KeysNow":
         """At a frame of a feed."""
         tested = next((m.value for m in frame.metrics if m.name == "test_acceptance_rate"), None)
         return cls(
@@ -213,6 +214,7 @@ class KeysNow:
             bool(frame.timeline.points) and (tested is None or tested < 1),
             feed.speaks,
             writing,
+            on_knobs,
         )
 
 
@@ -231,8 +233,9 @@ class KeyBar(Widget):
         """`space play   , . step   [ ] round`; while a message is written `enter says it   esc keys`."""
         if self.now.writing:
             return self._while_writing()
-        panes = [pane for pane in all_panes() if pane.PANEL.id == self.chosen]
-        own = {key.keys: key for pane in panes for key in remapped(pane.KEYS, self.own) if key.short}
+        panes = [pane.KEYS for pane in all_panes() if pane.PANEL.id == self.chosen]
+        tables = [KNOB_KEYS] if self.now.on_knobs else panes
+        own = {key.keys: key for table in tables for key in remapped(table, self.own) if key.short}
         narrow = self.size.width < NARROW
         always = remapped(screen_keys(), self.own)
         ranked = sorted((key for key in always if key.rank), key=lambda key: key.rank)
