@@ -3,7 +3,7 @@
     python -m tools.measure start                    # `--help`, and `tui --replay` until its first frame
     python -m tools.measure terminal TRACE           # a step of the terminal, without a terminal
     python -m tools.measure stage TRACE              # frames a second while the saved page plays
-    python -m tools.measure pages TRACE              # pages of the dashboard, by its navigation
+    python -m tools.measure pages TRACE              # pages of the dashboard and panels below the stage
     python -m tools.measure long TRACE               # first frame, jumps and memory
     python -m tools.measure soak TRACE               # memory while that recording is read again and again
     python -m tools.measure make OUT --rounds 5000   # a long recording out of a short one
@@ -68,6 +68,31 @@ _GO = """async (path) => {
   }
   return 120000;
 }"""
+_TABS = """[...document.querySelectorAll('*')].flatMap(
+  (each) => [...(each.shadowRoot?.querySelectorAll('[data-panel]') ?? [])])"""
+_PANELS = f"() => {_TABS}.filter((tab) => !tab.classList.contains('closed')).map((tab) => tab.dataset.panel)"
+_OPEN = (
+    f"async (id) => {{ const tab = () => {_TABS}.find((tab) => tab.dataset.panel === id);"
+    + """
+  const app = () => document.querySelector('[data-test-script-state]');
+  const drawn = () => {
+    const panel = document.querySelector('.st-key-panel');
+    const charts = [...(panel?.querySelectorAll('[data-testid=stPlotlyChart]') ?? [])];
+    return panel && panel.childElementCount && charts.every((chart) => chart.querySelector('.main-svg'))
+      && !panel.querySelector('[data-testid=stSkeleton]');
+  };
+  const begun = performance.now();
+  tab().click();
+  let since = null;
+  while (performance.now() - begun < 60000) {
+    await new Promise((done) => requestAnimationFrame(done));
+    const is = tab()?.getAttribute('aria-selected') === 'true' && app().dataset.testScriptState !== 'running';
+    if (is && drawn()) since ??= performance.now(); else since = null;
+    if (since !== null && performance.now() - since > 250) return since - begun;
+  }
+  return 60000;
+}"""
+)
 _LINKS = "() => [...document.querySelectorAll('a[data-testid=stTopNavLink]')].map((a) => new URL(a.href).pathname)"
 
 
@@ -222,7 +247,7 @@ def dashboard(trace: Path) -> Iterator[tuple[str, int]]:
 @click.option("--runs", default=2, show_default=True)
 @click.pass_obj
 def pages(as_json: bool, trace: str, runs: int) -> None:
-    """From the click until the script has run and nothing waits for data; the first visit of a page by itself."""
+    """From the click until the script has run and nothing waits for data; first visits of pages and panels apart."""
     with dashboard(trace_of(trace)) as (url, pid), chromium() as browser:
         page = browser.new_page(viewport={"width": 2400, "height": 1000})
         page.set_default_timeout(180_000)
@@ -235,6 +260,15 @@ def pages(as_json: bool, trace: str, runs: int) -> None:
                 visits.setdefault(path, []).append(page.evaluate(_GO, path) / 1e3)
         for path, taken in visits.items():
             rows += [timing_row(f"{path} first", taken[:1]), timing_row(f"{path} again", taken[1:])]
+        page.goto(f"{url}/stage")
+        page.locator(".stage svg.tree .node").first.wait_for()
+        page.wait_for_timeout(3000)
+        opened: dict[str, list[float]] = {}
+        for _ in range(runs + 1):
+            for panel in page.evaluate(_PANELS):
+                opened.setdefault(panel, []).append(page.evaluate(_OPEN, panel) / 1e3)
+        for panel, taken in opened.items():
+            rows += [timing_row(f"panel {panel} first", taken[:1]), timing_row(f"panel {panel} again", taken[1:])]
         resident_pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
     put(rows, as_json)
     click.echo(f"memory of the server: {int(resident_pages) * os.sysconf('SC_PAGE_SIZE') / 1e6:.0f} MB", err=True)

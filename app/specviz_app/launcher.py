@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from specviz.collecting import seldom
 from specviz.errors import SpecvizError
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
@@ -100,7 +101,10 @@ def serve(server: Server, host: str, port: int, open_browser: bool, ready: Calla
         middleware=[Middleware(Guards), Middleware(BasePathMiddleware)],
         lifespan=lifespan,
     )
-    app.run(config=config(host, port))
+    import specviz_app.main  # noqa: F401 (all that a page needs, before what is there is set aside)
+
+    with seldom():  # Streamlit collects behind every script, a tenth of a second where it goes through all modules
+        app.run(config=config(host, port))
 
 
 async def _tell(address: str, open_browser: bool, ready: Callable[[str], None]) -> None:

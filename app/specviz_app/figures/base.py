@@ -61,19 +61,20 @@ def figure(
     traces: list[Any], height: int, x: Mapping[str, Any] = {}, y: Mapping[str, Any] = {}, **layout: Any
 ) -> go.Figure:
     """A figure without decoration, `height` pixels high. `x`, `y`: the axes, which nobody zooms."""
-    out = go.Figure(data=traces)
-    out.update_layout(
-        margin=MARGIN,
-        height=height,
-        hovermode="closest",
-        hoverdistance=-1 if any(trace.name == _CELLS for trace in traces) else 20,  # all of a wide cell is the cell
-        dragmode=False,
-        paper_bgcolor=CLEAR,
-        plot_bgcolor=CLEAR,
-        legend={"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0},
-    )
-    out.update_layout(xaxis={"fixedrange": True, **x}, yaxis={"fixedrange": True, **y}, **layout)
-    return out
+    whole = {
+        "margin": MARGIN,
+        "height": height,
+        "hovermode": "closest",
+        "hoverdistance": -1 if any(trace.name == _CELLS for trace in traces) else 20,  # all of a wide cell is the cell
+        "dragmode": False,
+        "paper_bgcolor": CLEAR,
+        "plot_bgcolor": CLEAR,
+        "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.0, "x": 0, **layout.pop("legend", {})},
+        "xaxis": {"fixedrange": True, **x},
+        "yaxis": {"fixedrange": True, **y},
+        **layout,
+    }
+    return go.Figure(data=traces, layout=whole)  # at once: a part that is written later is proved with all the others
 
 
 def ticks(labels: Sequence[str], first: float = 0) -> dict[str, Any]:

@@ -39,13 +39,11 @@ def fig_plot(chart: Plot, dark: bool = False) -> go.Figure:
         values = {key: value for key, value in values.items() if key != "range"}
     mode = "stack" if chart.stacked else "group"
     more: dict[str, Any] = {"barmode": mode, "bargap": 0.3, "showlegend": len(traces) > 1 and _told_apart(chart)}
+    more |= {"legend": {"traceorder": "normal"}} | ({"clickmode": "event+select"} if chart.places else {})
     if chart.flat:
         height = _MORE + _LINE * len(names) * (1 if chart.stacked else len(chart.curves))
-        out = base.figure(traces, height, values, places | {"autorange": "reversed"}, **more)
-    else:
-        out = base.figure(traces, _HEIGHT, places, values, **more)
-    out.update_layout(legend={"traceorder": "normal"})
-    return out.update_layout(clickmode="event+select") if chart.places else out
+        return base.figure(traces, height, values, places | {"autorange": "reversed"}, **more)
+    return base.figure(traces, _HEIGHT, places, values, **more)
 
 
 def _told_apart(chart: Plot) -> bool:
@@ -197,8 +195,8 @@ def fig_heat(heat: Heat, dark: bool = False) -> go.Figure:
     x = {**base.ticks(tops), "side": "top", "range": [-0.55, len(columns) - 0.45]}
     y = {**base.ticks([sentence(name) for name in heat.rows]), "range": [len(rows) - 0.4, -0.6]}
     traces = [shade, words, *_chosen(heat, dark), clicks]
-    out = base.figure(traces, 70 + 65 * len(rows), base.BARE | x, base.BARE | y, showlegend=False)
-    return out.update_layout(margin={**base.MARGIN, "r": 90}, annotations=right, clickmode="event+select")
+    more = {"showlegend": False, "margin": {**base.MARGIN, "r": 90}, "annotations": right, "clickmode": "event+select"}
+    return base.figure(traces, 70 + 65 * len(rows), base.BARE | x, base.BARE | y, **more)
 
 
 def _ink(share: float | None) -> str:

@@ -59,8 +59,8 @@ def fig_heat(heat: HeatMap | None, dark: bool = False) -> go.Figure:
         "ticktext": [f"{n} ■" if n in heat.tested else f"{n} {chr(0x2007)}" for n in shown],
     }
     borders = [base.stroke(k - 0.5, 0.2, k - 0.5, 0.5, base.GREY) for k, c in enumerate(heat.columns) if c.row == 0]
-    out = base.figure(traces, 150 + _ROW * heat.n_layers, base.BARE | x, base.BARE | y, shapes=borders)
-    return out.update_layout(clickmode="event+select", plot_bgcolor="rgba(128,128,128,.18)")
+    more = {"shapes": borders, "clickmode": "event+select", "plot_bgcolor": "rgba(128,128,128,.18)"}
+    return base.figure(traces, 150 + _ROW * heat.n_layers, base.BARE | x, base.BARE | y, **more)
 
 
 def _heat_hover(column: Column, layer: int) -> str:

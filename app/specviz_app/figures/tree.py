@@ -145,5 +145,6 @@ def fig_residual(residual: Residual, dark: bool = False) -> go.Figure:
     )
     names = [f"{glyph('recovered') + ' ' if e.drawn else ''}{short(e.shown)}" for e in entries]
     x = {"rangemode": "tozero", "nticks": 5, "title": "share of the draw"}
-    out = base.figure([bar], 50 + 26 * len(entries), x, {**base.ticks(names), "autorange": "reversed"}, bargap=0.3)
-    return out.update_layout(showlegend=False, margin={**base.MARGIN, "r": 40})
+    y = {**base.ticks(names), "autorange": "reversed"}
+    more = {"bargap": 0.3, "showlegend": False, "margin": {**base.MARGIN, "r": 40}}
+    return base.figure([bar], 50 + 26 * len(entries), x, y, **more)
