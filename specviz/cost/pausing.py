@@ -8,8 +8,8 @@ try again. Each failed try doubles the wait; a try that pays off all it owes end
 Times come from the run's own rounds, for they are what a round costs here: they know the drafter, the rows, the context
 and a busy machine. The clock decides no text: a session heeds the rule only where the number of drafted tokens cannot
 change one (temperature 0, or a verifier whose draws are keyed by place alone). What it decides is a function of the
-rounds' tokens and times, which are both on record (`RoundEnd`), and of what was known before (`env.auto` of the
-header): fed with them again, the rule decides the same. Pure functions of numbers: no model, no clock of its own.
+rounds' tokens and times and of plain passes, all on record (`RoundEnd`), and of what was known before (the header's
+`env.auto`): fed with them again, the rule decides the same. Pure functions of numbers: no model, no clock of its own.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median_low
 from typing import Any
 
-FIRST = 2  # plain rounds before anything is drafted: what a pass takes here
+FIRST = 2  # plain rounds before anything is drafted, where nothing else tells what a pass takes here
 TOLERATED = 1.5  # plain passes lost before drafting pauses
 WORST = 1.0  # plain passes that one round can lose, so that a hiccup of the machine decides nothing by itself
 SHORTEST, LONGEST = 32, 256  # plain rounds of a pause
@@ -27,7 +27,8 @@ KEPT = 9  # newest plain passes, whose median is the price of one
 
 @dataclass(slots=True)
 class Pausing:
-    """Feed it every round with `take`; `drafts` tells of the next one."""
+    """Feed it every round with `take`; `drafts` tells of the next one. `beside`: plain passes are timed between the
+    rounds as well (`price`), so that no round need be plain for the price of one."""
 
     plain_ns: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
     owed: float = 0.0  # plain passes lost and not won back
@@ -36,18 +37,23 @@ class Pausing:
     passes: float = 0.0
     left: int = 0  # plain rounds before the next try
     pause: int = 0  # length of the newest pause; 0: drafting pays
+    beside: bool = False
     catching_up: bool = False  # the first round of a try reads what was written meanwhile, and is not judged
 
     @property
     def drafts(self) -> bool:
         """Whether the next round drafts."""
-        return not self.left and len(self.plain_ns) >= FIRST
+        return not self.left and (self.beside or len(self.plain_ns) >= FIRST)
 
     @property
     def state(self) -> dict[str, Any]:
         """What it knows, for the header of a trace."""
         numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes")}
         return {"plain_ns": list(self.plain_ns), **numbers, "left": self.left, "pause": self.pause}
+
+    def price(self, ns: int) -> None:
+        """Learn what a plain pass took that was timed between two rounds."""
+        self.plain_ns.append(ns)
 
     def take(self, number: int, ns: int, tokens: int, drafted: bool) -> str | None:
         """Learn from a round: its number, nanoseconds, committed tokens, and whether the drafter was asked.

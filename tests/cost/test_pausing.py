@@ -35,6 +35,19 @@ def test_what_does_not_pay_pauses_longer_and_longer_and_says_so() -> None:
     assert drafted[first + SHORTEST]
 
 
+def test_where_passes_are_timed_beside_every_first_round_drafts_and_is_judged_once_one_is() -> None:
+    rule = Pausing(beside=True)
+    drafted, said = ran(rule, 20, 3, 1)
+    assert drafted == [True] * 20
+    assert not said, "nothing says yet what a plain pass takes"
+    rule.price(PASS)
+    drafted, said = ran(rule, 20, 3, 1)
+    assert not all(drafted)
+    assert said[0].startswith("not drafting: a round costs 2.0 plain passes"), (
+        "a round counts for one lost pass at most"
+    )
+
+
 def test_a_try_that_pays_ends_the_waiting() -> None:
     rule = Pausing()
     ran(rule, 20, 1.9, 1)

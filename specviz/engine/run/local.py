@@ -93,6 +93,8 @@ class LocalRun:
         self.table, knobs = prepare.fitted(self.method.table, drafter, start.knobs)
         self.choice = choose(start.lanes, models, drafter)
         self._pausing = pausing_of(pair, self.method.name, knobs) if start.auto and drafter else None
+        if self._pausing is not None:
+            self._pausing.beside = start.level != "none"  # plain passes are timed where a run is recorded
         self.served = QueryStats()
         self.session = self._opened(0, drafter, knobs)
         self.run = run or f"r-{uuid.uuid4().hex[:8]}"
@@ -293,6 +295,8 @@ class LocalRun:
             yield done
             if self._plain is not None and self.session.finish is None:
                 self.probe.plain_ns = self._plain.between(self.session.cache, self.session.tokens)
+                if self.probe.plain_ns and self._pausing is not None:
+                    self._pausing.price(self.probe.plain_ns)
 
     def _go_on(self) -> bool:
         """A query is over: let the drafter learn from it, then open the next; False when there is none."""

@@ -18,7 +18,6 @@ _WHY: dict[DraftEnd, str] = {
     "full": "the draft length in force is 0",
     "length": "the text was about to end",
     "stop_token": "the text was about to end",
-    "pausing": "drafting did not pay and pauses",
 }
 IDLE = 12  # rounds in a row without a draft
 
@@ -41,6 +40,8 @@ def nothing_drafted(counted: RoundsCounted) -> Finding | None:
     else:
         claim = f"In the last {plural(n_idle, 'round')} nothing was drafted: since then {method} decodes plainly."
     why, times = counted.tally.texts.idle.most_common(1)[0]
+    if why == "pausing":  # no fault: it was said when it began, and fault 12 tells what drafting cost
+        return None
     claim += f" Why, in {times} of {plural(counted.tally.texts.idle.total(), 'round')} without a draft: {_WHY[why]}."
     return Finding(
         "nothing_drafted",
