@@ -228,6 +228,9 @@ def test_why_nothing_was_drafted_is_told() -> None:
         "Why, in 14 of 14 rounds without a draft: a lookup found no match."
         in found(run_of(rounds))["nothing_drafted"].claim
     )
+    for end in (event for records in rounds for event in records if isinstance(event, ev.RoundEnd)):
+        end.draft_end = "pausing"
+    assert "nothing_drafted" not in found(run_of(rounds)), "the run said itself that drafting did not pay"
 
 
 def test_a_low_rate_without_positions_names_what_would_decide() -> None:
