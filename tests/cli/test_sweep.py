@@ -171,10 +171,13 @@ def test_the_heads_asked_are_those_that_a_run_of_the_method_has(folder: str, tmp
     with Trace(written) as opened:
         header, _ = queries(opened.poll())
     assert header.models.parts["replayed heads"] == "lens"
-    nowhere = tmp_path / "nowhere"
-    sweep("layerskip", written, "--target", nowhere)  # all is told
-    with pytest.raises(SpecvizError, match="no such folder"):
-        sweep("specbound", written, "--target", nowhere)  # asks the target's own heads
+    mute = tmp_path / "mute"  # a model by its files, which cannot be loaded
+    mute.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (mute / name).write_bytes((Path(folder) / name).read_bytes())
+    sweep("layerskip", written, "--target", mute)  # all is told
+    with pytest.raises(SpecvizError, match="cannot be loaded"):
+        sweep("specbound", written, "--target", mute)  # asks the target's own heads
 
 
 def test_only_what_the_run_had_is_compared_with_it(folder: str, tmp_path: Path) -> None:
