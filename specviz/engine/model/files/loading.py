@@ -206,13 +206,17 @@ def locate(name: str, option: str) -> str:
     path = checked_path(name, option)
     where = hub.resolve(name, option) if path is None else str(path)
     kind = model_folder.kind_of(where)
-    with one_line(f"{option} {model_folder.shown(name)}"):
-        if kind == "file":
-            gguf_model.check(Path(where))
-        elif kind == "folder":
-            if path is None:  # what is in the hub's cache
-                model_folder.check(Path(where))
-            families.introduce(Path(where))
+    said = f"{option} {model_folder.shown(name)}"
+    with one_line(said):
+        try:
+            if kind == "file":
+                gguf_model.check(Path(where))
+            elif kind == "folder":
+                if path is None:  # what is in the hub's cache
+                    model_folder.check(Path(where))
+                families.introduce(Path(where))
+        except ModelError as error:
+            raise ModelError(f"{said}: {error}") from None
     return where
 
 
