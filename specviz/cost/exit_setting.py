@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from specviz.cost.exit_replay import UNADVISED, layers_named
-from specviz.events import Event, Gate
+from specviz.events import Event, Gate, LayerTrace
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 
@@ -92,3 +93,23 @@ def replay_events(run: Run) -> list[Event]:
         for record in query.rounds:
             out += [event for event in (record.commit, record.end) if event is not None]
     return out + [event for query in run.queries for event in query.exit_table]
+
+
+def head_costs(run: Run) -> tuple[float, float] | None:
+    """What a head test took and what the final head takes, in layers of one row: medians of this run, and its clock.
+
+    Without a clock on record the final head is taken to cost what a test does.
+    """
+    heads = [g.head_ns for r in run.rounds for g in r.every(Gate) if g.head_ns and not g.observed_only]
+    layers = [
+        ns
+        for r in run.rounds
+        for climb in r.every(LayerTrace)
+        for ns, width in zip(climb.layer_ns, climb.width, strict=False)
+        if width == 1 and ns
+    ]
+    if not heads or not layers:
+        return None
+    test, clock = median(heads) / median(layers), run.calibration
+    timed = clock is not None and clock.layer_ns and clock.final_ns and clock.layer_ns[0]
+    return test, clock.final_ns[0] / clock.layer_ns[0] if clock is not None and timed else test

@@ -11,7 +11,7 @@ from typing import Any
 
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import Total, queries
-from specviz.cost.exit_setting import replay_events
+from specviz.cost.exit_setting import head_costs, replay_events
 from specviz.engine.model.files.loading import stop_tokens
 from specviz.engine.run.local import Pair
 from specviz.errors import SpecvizError
@@ -60,7 +60,7 @@ def _exits(pair: Pair, method: Method, base: KnobSetting, run: Run) -> tuple[lis
         "w_max": sorted({*_WIDTHS, limits.w_max}),
     }
     totals = grid([text.text(n_layers) for text in texts], **axes, layers=limits.asked).totals()
-    costs = _head_costs(run)
+    costs = head_costs(run) or (0.0, 0.0)
     best = sorted(totals, key=lambda total: _layers(total, costs))[:MOST]
     words = f"{method.name}: {len(totals):,} settings replayed exactly; with its heads the best takes "
     words += f"{_layers(best[0], costs):.1f} layers a token, plain decoding {n_layers + costs[1]:.1f}"
@@ -68,15 +68,6 @@ def _exits(pair: Pair, method: Method, base: KnobSetting, run: Run) -> tuple[lis
     values = [{spec.name: getattr(total.setting, spec.name) for spec in specs} for total in best]
     settings = [_set(method, base, setting_values) for setting_values in values]
     return settings, words
-
-
-def _head_costs(run: Run) -> tuple[float, float]:
-    """A head test and the final head, in layers of one row by the run's clock; nothing where it has none."""
-    clock = run.calibration
-    if clock is None or not clock.layer_ns or not clock.layer_ns[0]:
-        return 0.0, 0.0
-    layer = clock.layer_ns[0]
-    return (clock.test_ns or 0) / layer, clock.final_ns[0] / layer if clock.final_ns else 0.0
 
 
 def _layers(total: Total, costs: tuple[float, float]) -> float:

@@ -1,6 +1,7 @@
 """The footer says what a key would do now, and leaves out what can do nothing; narrow screens name the phase on top."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -47,13 +48,18 @@ async def test_where_nothing_was_rejected_no_key_leads_to_a_rejection(tmp_path: 
             assert word not in said, "no round has begun"
 
 
+async def begun(app: SpecvizApp, script: Script, pilot: Pilot[Any]) -> None:
+    """A live run is asked for; its first round is still to come."""
+    script.play([catalogue(), ev.State(state="idle")])
+    await footer(pilot)
+    await pilot.press("escape")  # it asks for a prompt
+    app.feed.start(Start(prompt="a"))
+
+
 async def test_on_the_knobs_enter_says_what_it_does_there() -> None:
     app = live_app(script := Script())
     async with app.run_test(size=(160, 36)) as pilot:
-        script.play([catalogue(), ev.State(state="idle")])
-        await footer(pilot)
-        await pilot.press("escape")  # it asks for a prompt
-        app.feed.start(Start(prompt="a"))
+        await begun(app, script, pilot)
         script.play(RUN[:-1])
         assert "enter why" in await footer(pilot)
         await pilot.press("K")
@@ -67,10 +73,7 @@ async def test_on_the_knobs_enter_says_what_it_does_there() -> None:
 async def test_a_live_run_says_follow_and_stay_hold_and_go_on() -> None:
     app = live_app(script := Script())
     async with app.run_test(size=(160, 36)) as pilot:
-        script.play([catalogue(), ev.State(state="idle")])
-        await footer(pilot)
-        await pilot.press("escape")  # it asks for a prompt
-        app.feed.start(Start(prompt="a"))
+        await begun(app, script, pilot)
         ended = next(k for k, event in enumerate(RUN) if isinstance(event, ev.RoundEnd) and event.r >= 2)
         script.play(RUN[: ended + 1])
         said = await footer(pilot)

@@ -254,7 +254,7 @@ export default function (component) {
     held = null;
   }
   if (!held) {
-    away = -AWAY_MS;
+    if (!data.bare) away = -AWAY_MS; // another picture is there, and not only a tree in a panel
     held = mount(component, theme);
     mounted.set(parentElement, held);
   }

@@ -10,11 +10,10 @@ from typing import Any, Literal
 
 from specviz.cost.exit_grid import AXES, grid
 from specviz.cost.exit_replay import ExitKnobs, ReplayQuery, Text, Total, added, n_layers_of, queries
-from specviz.cost.exit_setting import exit_setting, replay_events
+from specviz.cost.exit_setting import exit_setting, head_costs, replay_events
 from specviz.errors import SpecvizError
-from specviz.events import GRID, ExitRound, Gate, LayerTrace
+from specviz.events import GRID, ExitRound
 from specviz.numerals import number, percent
-from specviz.probability.arrays import np
 from specviz.runlog.fold import Run
 
 KNOBS = AXES
@@ -121,7 +120,7 @@ def replay_of(run: Run) -> TextReplay:
         own,
         why,
         bool(changes & {*KNOBS, "exit_layers", "draft_mode"}),
-        _head_costs(run),
+        head_costs(run),
         _ran(run, n_layers),
         run.word,
     )
@@ -291,23 +290,3 @@ def _ran(run: Run, n_layers: int) -> Total | None:
         calls_more=0,
         tests=sum(cost.head_tests for cost in costs),
     )
-
-
-def _head_costs(run: Run) -> tuple[float, float] | None:
-    """What a head test took and what the final head takes, in layers of one row: medians of this run, and its clock.
-
-    Without a clock on record the final head is taken to cost what a test does.
-    """
-    heads = [g.head_ns for r in run.rounds for g in r.every(Gate) if g.head_ns and not g.observed_only]
-    layers = [
-        ns
-        for r in run.rounds
-        for climb in r.every(LayerTrace)
-        for ns, width in zip(climb.layer_ns, climb.width, strict=False)
-        if width == 1 and ns
-    ]
-    if not heads or not layers:
-        return None
-    test, clock = float(np.median(heads) / np.median(layers)), run.calibration
-    timed = clock is not None and clock.layer_ns and clock.final_ns and clock.layer_ns[0]
-    return test, clock.final_ns[0] / clock.layer_ns[0] if clock is not None and timed else test
