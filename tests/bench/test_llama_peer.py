@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,3 +93,23 @@ def test_without_the_wheel_its_rows_say_so_and_the_others_are_measured(monkeypat
     )
     with pytest.raises(SpecvizError, match="nothing is left to measure: llama-plain"):
         bench(settings_of("llama-plain"), "", lambda _: None)
+
+
+def test_fewer_bits_are_another_model_and_may_draft_for_the_whole_one() -> None:
+    """No text is promised of packed weights; of drafts by them the target's own is."""
+    pytest.importorskip("xllamacpp")
+    packed = "llama-plain:q8_0,llama-plain:q4_0"
+    settings = settings_of(f"ar,{packed},llama-draft")
+    report = bench(replace(settings, draft="self:int4"), "", lambda _: None)
+    arms = {arm.name: arm for arm in report.arms}
+    assert set(packed.split(",")) < set(arms)
+    assert {found.arm for found in report.equality} == {"llama-draft"}
+    assert 0 < arms["llama-draft"].n_accepted < arms["llama-draft"].n_drafted
+    assert {("llama-plain:q8_0", "ar"), ("llama-plain:q4_0", "ar")} < {(r.arm, r.base) for r in report.ratios}
+
+
+def test_other_formats_are_refused_with_the_nearest() -> None:
+    with pytest.raises(SpecvizError, match=r"no format 'q4_1'.*q4_0"):
+        contestants("llama-plain:q4_1")
+    with pytest.raises(SpecvizError, match="only our own methods can be recorded"):
+        contestants("llama-plain:q4_0+full")

@@ -1,5 +1,6 @@
 """Our arms and the library's on small weights: same work, same counts, nothing shared, nothing left behind."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from specviz.engine.run.local import Pair, load_pair
 from specviz.errors import SpecvizError
+from specviz_lab.bench import peers
 from specviz_lab.bench.ours import OurArm
 from specviz_lab.bench.peers import PeerArm, Peers
 from specviz_lab.bench.settings import DEFAULT, OURS, BenchSettings, contestants
@@ -21,9 +23,9 @@ def arms_of(pair: Folders, names: str, temperature: float = 0.0) -> tuple[list[O
     settings = BenchSettings(
         contestants(names), gamma=3, max_new_tokens=N, temperature=temperature, target=pair[0], draft=pair[1]
     )
-    loaded, peers = load_pair(*pair), Peers(settings)
-    made = [PeerArm(a, settings, peers) if a.peer else OurArm(a, settings, loaded) for a in settings.arms]
-    return made, loaded, peers
+    loaded, loops = load_pair(*pair), Peers(settings, 64)
+    made = [PeerArm(a, settings, loops) if a.peer else OurArm(a, settings, loaded) for a in settings.arms]
+    return made, loaded, loops
 
 
 def ids() -> list[int]:
@@ -158,3 +160,30 @@ def test_long_prompts_are_left_out_and_a_file_of_them_is_refused(pair: Folders, 
     file.write_text('{"prompt": "' + "x" * 400 + '"}\n')
     with pytest.raises(SpecvizError, match=r"no prompt of 'p\.jsonl' fits: the shortest has 400 tokens"):
         bench(settings_of(pair, "ar", file), "", lambda _: None)
+
+
+def test_the_compiled_loop_compiles_once_and_writes_the_same(pair: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a backend that only traces, which takes no compiler of C++."""
+    traced = []
+
+    def tracing(graph: torch.fx.GraphModule, _inputs: object) -> torch.fx.GraphModule:
+        traced.append(graph)
+        return graph
+
+    monkeypatch.setattr(peers, "CompileConfig", partial(peers.CompileConfig, backend=tracing))
+    (plain, arm), _, _ = arms_of(pair, "hf-generate,hf-compiled")
+    text = plain.ready(ids(), N, 0)()
+    assert arm.ready(ids(), N, 0)() == text
+    once = len(traced)
+    assert once
+    assert arm.ready(ids()[1:], N, 0)() == plain.ready(ids()[1:], N, 0)()  # another length, over the same cache
+    assert arm.split(ids(), N, 0).n_rounds == N
+    assert len(traced) == once
+
+
+def test_without_a_compiler_of_c_plus_plus_its_row_says_so(pair: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers.shutil, "which", lambda _: None)
+    settings = BenchSettings(contestants("ar,hf-compiled"), 3, 4, 1, target=pair[0], draft=pair[1], threads=1, limit=1)
+    report = bench(settings, "", lambda _: None)
+    assert [arm.name for arm in report.arms] == ["ar"]
+    assert any(note.startswith("hf-compiled was not measured: the library's compiler") for note in report.notes)

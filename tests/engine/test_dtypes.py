@@ -1,29 +1,23 @@
 """The default dtype: by device, by what the CPU can do, by how the weights are stored and how many there are."""
 
+import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from specviz.engine.model.compiled.build import NoKernel
-from specviz.engine.model.compiled.library import functions
+from specviz.engine.model import dtype_speed
+from specviz.engine.model.dtype_speed import Rates
+from specviz.engine.model.exact import known
 from specviz.engine.model.files import dtypes, hub
-from specviz.engine.model.files.dtypes import native_bfloat16, pick_dtype, stored
+from specviz.engine.model.files.dtypes import pick_dtype, stored
 from specviz.engine.model.files.loading import load
-from specviz.engine.model.pair import load_pair
-from specviz.names import COMPILE
+from specviz.engine.model.pair import dtype_warning, load_pair
 from support.models import build, save
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def native(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A CPU that multiplies bfloat16."""
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_bf16": True}, raising=False)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +30,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_by_the_weights(
-    dtype: torch.dtype, enough: bool, wanted: str, native: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dtype: torch.dtype, enough: bool, wanted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is loaded in the end, and what it says of itself."""
     folder = save(build("llama", seed=1, dtype=dtype), tmp_path)
@@ -58,43 +52,71 @@ def test_by_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def asked_anew() -> Iterator[None]:
-    """The kernel's library, which a process asks for once."""
-    functions.cache_clear()
-    yield
-    functions.cache_clear()
-
-
-@pytest.mark.usefixtures("asked_anew")
-@pytest.mark.parametrize("kernel", [False, True], ids=["torch", "kernel"])
-@pytest.mark.parametrize("has", [{"avx512_bf16": False}, {"neon": True}, {"bf16": True, "neon": True}], ids=str)
-def test_by_the_processor(has: dict[str, bool], kernel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither products of its own nor the kernel: widened when it is loaded; what is asked for stays."""
-    monkeypatch.setenv(COMPILE, "auto" if kernel else "off")
-    if kernel:
-        try:
-            functions()
-        except NoKernel as error:
-            pytest.skip(f"no kernel on this machine: {error}")
-    wide = {"hidden_size": 64, "intermediate_size": 128, "head_dim": 32}  # as the kernel takes it
-    folder = str(save(build("llama", seed=1, dtype=torch.bfloat16, **wide), tmp_path))
+def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder of 16-bit weights that count as many, and a cache of its own for what is found out of them."""
     monkeypatch.setattr(dtypes, "SMALL_PARAMS", 1)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: has, raising=False)
-    assert native_bfloat16() is has.get("bf16", False)
-    wanted = "bfloat16" if kernel or native_bfloat16() else "float32"
-    assert load_pair(folder, needs_draft=False).target.info.dtype == wanted
-    assert load_pair(folder, needs_draft=False, dtype="bfloat16").target.info.dtype == "bfloat16"
+    monkeypatch.setattr(known.platformdirs, "user_cache_dir", lambda _: str(tmp_path / "cache"))
+    return str(save(build("llama", seed=1, dtype=torch.bfloat16), tmp_path / "model"))
 
 
-def test_older_torch_is_asked_its_one_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Versions without the table of capabilities."""
-    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    for answer in (True, False):
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda answer=answer: answer)
-        assert native_bfloat16() is answer
+def rates(bfloat16: float, float32: float) -> Rates:
+    return Rates(bfloat16, float32, time.time())
 
 
-def test_a_hub_model_is_asked_for_its_headers(native: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [(rates(117, 62), "bfloat16"), (rates(36, 54), "float32"), (rates(100, 105), "bfloat16")],
+    ids=["faster", "slower", "hardly slower"],
+)
+def test_by_what_this_machine_multiplies_faster(
+    found: Rates, wanted: str, half: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the names of its instructions; what is asked for stays, and is warned of where it loses."""
+    monkeypatch.setattr(dtype_speed, "_measured", lambda _: found)
+    pair = load_pair(half, needs_draft=False)
+    assert pair.target.info.dtype == wanted
+    assert pair.speed is not None
+    assert not pair.speed.loses
+    assert dtype_warning(pair) is None
+    asked = load_pair(half, needs_draft=False, dtype="bfloat16")
+    assert asked.target.info.dtype == "bfloat16"
+    warned = dtype_warning(asked)
+    assert (warned is not None) is (wanted == "float32")
+    assert warned is None or warned == "--dtype bfloat16: products allow 36 tokens/s here, float32 54"
+
+
+def test_measured_once_a_machine(half: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the same request would round alike one time and otherwise another."""
+    first = load_pair(half, needs_draft=False).speed
+    assert first is not None
+    assert min(first.rates.bfloat16, first.rates.float32) > 0
+
+    def again(_: object) -> Rates:
+        raise AssertionError("it was measured before")
+
+    monkeypatch.setattr(dtype_speed, "_measured", again)
+    for dtype in (None, "float32", "bfloat16"):
+        pair = load_pair(half, needs_draft=False, dtype=dtype)
+        assert pair.speed is not None
+        assert pair.speed.rates == first.rates
+
+
+def test_what_was_measured_long_ago_says_so(half: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Rates(117, 62, time.time() - 12.5 * 86400)
+    monkeypatch.setattr(dtype_speed, "_measured", lambda _: old)
+    pair = load_pair(half, needs_draft=False)
+    assert pair.speed is not None
+    assert pair.speed.words == "bfloat16: products allow 117 tokens/s here, float32 62 (measured 12 days ago)"
+
+
+def test_no_choice_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of 32 bits would be rounded; small models are not faster."""
+    monkeypatch.setattr(dtypes, "SMALL_PARAMS", 1)
+    wide = load_pair(str(save(build("llama", seed=1), tmp_path)), needs_draft=False)
+    assert (wide.target.info.dtype, wide.speed) == ("float32", None)
+
+
+def test_a_hub_model_is_asked_for_its_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not in the cache yet; without an answer float32, in which nothing is lost."""
     answers: list[Any] = [Counter({"BF16": 30_000_000, "F32": 1000}), Counter({"F32": 30_000_000}), Counter()]
     monkeypatch.setattr(hub, "snapshot", lambda name: None)

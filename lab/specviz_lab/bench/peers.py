@@ -1,4 +1,4 @@
-"""The library's own loops as they come: `generate`, assisted generation, prompt lookup, early exit.
+"""The library's own loops as they come: `generate`, eager and compiled, assisted generation, prompt lookup, early exit.
 
 They run on model objects of their own, loaded here with the library's own attention. What makes runs differ by
 environment is pinned: draft length constant at gamma, no confidence threshold, no end tokens.
@@ -8,6 +8,8 @@ only for classes whose forward looks there for every pass; others would draft wi
 That is tried, not believed.
 """
 
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import CompileConfig, GenerationConfig, StaticCache
 
 from specviz.engine.model.files.device_map import AUTO, library_map
 from specviz.engine.model.files.dtypes import pick_dtype
@@ -33,6 +35,7 @@ class Peers:
     """The peers' models, loaded when first asked for."""
 
     settings: BenchSettings
+    context: int = 0  # tokens of the longest prompt and what follows it
     models: dict[str, Any] = field(default_factory=dict)
 
     def model(self, role: str) -> Any:
@@ -40,6 +43,12 @@ class Peers:
         if role not in self.models:
             self.models[role] = self._load(role)
         return self.models[role]
+
+    def why_not(self, kind: str) -> str | None:
+        """Why an arm of this kind cannot run here, in one line; None when it can."""
+        if kind == "hf-compiled" and not any(map(shutil.which, (os.environ.get("CXX", "c++"), "g++", "clang++"))):
+            return "the library's compiler needs one of C++, and none is here"
+        return None
 
     def _load(self, role: str) -> Any:
         named = self.settings.target if role == "target" else self.settings.draft
@@ -88,6 +97,7 @@ class PeerArm:
         self.name, self.kind, self.peers = contestant.name, contestant.kind, peers
         self.target = peers.model("target")
         self.extra: dict[str, Any] = {}
+        self._cache: Any = None  # of fixed size, for `hf-compiled`
         if self.kind == "hf-assisted":
             self.extra = {"assistant_model": peers.model("draft")}
         elif self.kind == "hf-lookup":
@@ -108,6 +118,8 @@ class PeerArm:
         torch.manual_seed(seed)
         ids = torch.tensor([prompt], device=self.target.device)
         mask = torch.ones_like(ids)
+        if self.kind == "hf-compiled":
+            self.extra = self._compiled(len(prompt) + n)
 
         def run() -> Tokens:
             out = self.target.generate(ids, attention_mask=mask, max_new_tokens=n, **self.extra)
@@ -116,8 +128,23 @@ class PeerArm:
 
         return run
 
+    def _compiled(self, n: int) -> dict[str, Any]:
+        """A cache of fixed size, emptied, over which the library compiles its pass of one row when it first runs.
+
+        One size for all runs, or every prompt would be compiled for anew.
+        """
+        room = self.peers.context
+        if self._cache is None or n > room:
+            self._cache = StaticCache(self.target.config, max_cache_len=max(n, room))
+        self._cache.reset()
+        compiling = CompileConfig(mode="default")
+        compiling._compile_all_devices = True  # else on GPUs alone
+        return {"past_key_values": self._cache, "compile_config": compiling}
+
     def split(self, prompt: Tokens, n: int, seed: int) -> Split:
         """A run with a clock on every forward: draft, target, and `other`, the host's work between them."""
+        if self.kind == "hf-compiled":  # a clock within would be compiled along
+            return Split(n_tokens=len(self.ready(prompt, n, seed)()), n_rounds=n)
         watch = Watch()
         with watch.on(self.target, "target"), watch.on(self.extra.get("assistant_model"), "draft"):
             tokens = self.ready(prompt, n, seed)()

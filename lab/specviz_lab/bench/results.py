@@ -8,7 +8,7 @@ from specviz.comparison.machine import Machine
 from specviz_lab.bench.exit_costs import ExitCosts
 from specviz_lab.bench.lengths import BestLength
 from specviz_lab.bench.measure import Sample, Split, of_arm
-from specviz_lab.bench.settings import LAYOUTS, OURS, PLAIN, Contestant
+from specviz_lab.bench.settings import LAYOUTS, OURS, PACKED, PLAIN, SERVED, Contestant
 from specviz_lab.bench.statistics import Equality, PairedRatio, Spread, paired, spread
 
 Runs = Mapping[tuple[int, int], Sample]
@@ -31,11 +31,14 @@ _NAMED = (
     ("ngram", "llama-ngram"),
     ("llama-draft", "llama-plain"),
     ("llama-ngram", "llama-plain"),
+    ("hf-compiled", "hf-generate"),
 )
+_ELSEWHERE = ("hf-compiled", *(name for kind in SERVED for name in (kind, *(f"{kind}:{bits}" for bits in PACKED))))
 PAIRS = (
     *_NAMED,
     *((kind, PLAIN) for kind in OURS if kind not in (PLAIN, *LAYOUTS) and (kind, PLAIN) not in _NAMED),
     *((kind, "hf-generate") for kind in OURS if kind != PLAIN),
+    *((kind, PLAIN) for kind in _ELSEWHERE),
 )
 
 

@@ -1,9 +1,10 @@
 """What is measured: the contestants ("arms") by name, and everything that must be equal between them.
 
 An arm is one of ours (every method by its name, and every layout of `draft` in its place: `chain`, `tree`, ..), one of
-the library's loops (`hf-generate`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), llama.cpp's server (`llama-plain`,
-`llama-draft`, `llama-ngram`), or one of ours under another verifier (`chain:hsd`) or with instrumentation
-(`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
+the library's loops (`hf-generate`, `hf-compiled`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), llama.cpp's server
+(`llama-plain`, `llama-draft`, `llama-ngram`, each also over the same weights in fewer bits: `llama-plain:q8_0`), or one
+of ours under another verifier (`chain:hsd`) or with instrumentation (`chain+summary`, `chain:hsd+full`). Nothing
+watches an arm without a level.
 """
 
 from collections.abc import Mapping
@@ -27,9 +28,14 @@ OURS: dict[str, str] = {  # kind -> method
     **{name: name for name in all_methods() if name != LAID_OUT},
 }
 SERVED = ("llama-plain", "llama-draft", "llama-ngram")  # by llama.cpp's server
-PEERS: tuple[str, ...] = ("hf-generate", "hf-assisted", "hf-lookup", "hf-early-exit", *SERVED)
+PACKED = ("q8_0", "q4_0")  # of llama.cpp's own formats, those of fewer bits
+PEERS: tuple[str, ...] = ("hf-generate", "hf-compiled", "hf-assisted", "hf-lookup", "hf-early-exit", *SERVED)
 LANES = ("auto", "serial", "threads", "streams", "two_device")
 SHAPES = ("0.5b", "tiny")  # random weights, `specviz_lab.bench.speed`
+PEER_TABLE = (
+    "ar,hf-generate,hf-compiled,hf-lookup,llama-plain,llama-plain:q8_0,llama-plain:q4_0,llama-draft,llama-ngram,"
+    "chain,pearl,eagle3,specblock,ngram"
+)
 DEFAULT = "ar,hf-generate,chain,hf-assisted,ngram,hf-lookup,tree,chain+none,chain+summary,chain+full"
 DRAFTED = frozenset(
     {"hf-assisted", "llama-draft", *(kind for kind, name in OURS.items() if get_method(name).needs_draft)}
@@ -40,13 +46,14 @@ CLIMBERS = frozenset({"hf-early-exit", *(k for k, name in OURS.items() if get_me
 @dataclass(frozen=True, slots=True)
 class Contestant:
     """One arm: its name as typed, what it is, the level it is recorded at (None: not at all), its verifier (None: the
-    method's own for the temperature), and knobs of this arm alone."""
+    method's own for the temperature), knobs of this arm alone, and the format of its weights (None: as they are)."""
 
     name: str
     kind: str
     level: Level | None = None
     verifier: str | None = None
     knobs: tuple[tuple[str, Any], ...] = ()
+    packed: str | None = None
 
     @property
     def bare(self) -> str:
@@ -85,6 +92,10 @@ def _contestant(name: str) -> Contestant:
     kind, colon, verifier = bare.partition(":")
     if kind not in OURS and kind not in PEERS:
         raise SpecvizError(f"--methods: no method '{kind}'{suggestion(kind, (*OURS, *PEERS))}")
+    if kind in SERVED and colon and not plus:
+        if verifier not in PACKED:
+            raise SpecvizError(f"--methods: '{name}': no format '{verifier}'{suggestion(verifier, PACKED)}")
+        return Contestant(name, kind, packed=verifier)
     if kind in PEERS and (plus or colon):
         raise SpecvizError(f"--methods: '{name}': only our own methods can be {_CAN[plus or colon]}; write {kind}")
     if colon and verifier not in get_method(OURS[kind]).verifiers:

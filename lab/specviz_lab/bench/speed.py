@@ -50,11 +50,12 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
     ids, before = encoded(prompts, pair, settings), machine.load()
-    peers = Peers(replace(settings, dtype=pair.target.info.dtype))
-    servers = LlamaServers(settings, peers, pair.target.tokenizer, max(map(len, ids)) + settings.max_new_tokens + ROOM)
+    context = max(map(len, ids)) + settings.max_new_tokens + ROOM
+    peers = Peers(replace(settings, dtype=pair.target.info.dtype), context)
+    servers = LlamaServers(settings, peers, pair.target.tokenizer)
     # The library's sampling draws from the global generator.
     with torch.random.fork_rng(), _quiet(), servers:
-        settings, absent = _present(settings, servers)
+        settings, absent = _present(settings, peers, servers)
         for line in absent:
             tell(line)
         settings, arms, refused = _begun(settings, pair, peers, servers, ids[0])
@@ -116,9 +117,9 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
     )
 
 
-def _present(settings: BenchSettings, servers: LlamaServers) -> tuple[BenchSettings, list[str]]:
+def _present(settings: BenchSettings, peers: Peers, servers: LlamaServers) -> tuple[BenchSettings, list[str]]:
     """The settings without the arms that cannot run here, and a line for each. SpecvizError when none is left."""
-    why = {arm.name: servers.why_not(arm.kind) for arm in settings.arms if arm.served}
+    why = {arm.name: (servers if arm.served else peers).why_not(arm.kind) for arm in settings.arms}
     absent = [f"{name} was not measured: {reason}" for name, reason in why.items() if reason]
     left = tuple(arm for arm in settings.arms if not why.get(arm.name))
     if not left:
@@ -197,7 +198,8 @@ def _references(settings: BenchSettings, arms: Sequence[BenchArm]) -> list[str |
     out: list[str | None] = []
     plain = next((arm.name for arm in settings.arms if arm.plain), None)
     for arm, spec in zip(arms, settings.arms, strict=True):
-        keeps = settings.temperature == 0 or (isinstance(arm, OurArm) and arm.keeps_tokens)
+        same = spec.packed is None  # weights in fewer bits are another model
+        keeps = (same and settings.temperature == 0) or (isinstance(arm, OurArm) and arm.keeps_tokens)
         out.append(spec.bare if spec.level and not keeps else plain if keeps else None)
     return out
 

@@ -18,11 +18,11 @@ from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.local_models.shipped import usual_draft
 from specviz.methods import pick_verifier
 from specviz.sources.prompts import load_prompts
-from specviz_lab.bench.settings import DEFAULT, DRAFTED, OURS, PEERS, SHAPES, BenchSettings, contestants
+from specviz_lab.bench.settings import DEFAULT, DRAFTED, OURS, PEER_TABLE, PEERS, SHAPES, BenchSettings, contestants
 from specviz_lab.commands import shared
 
 _SECTIONS = {
-    "What": ("methods", "gamma", "max_new_tokens", "temperature", "knobs"),
+    "What": ("methods", "peers", "gamma", "max_new_tokens", "temperature", "knobs"),
     "How much": ("prompts", "limit", "repeats", "minutes", "identity", "onto"),
     "Models": ("target", "draft", "shape", "device", "dtype", "threads", "compile", "lanes", "auto", "exit_layer"),
     "Output": ("html", "as_json", "quiet"),
@@ -30,8 +30,10 @@ _SECTIONS = {
 
 
 _METHODS_HELP = (
-    f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it."
+    f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it; "
+    ":q8_0, :q4_0 behind one of llama.cpp's packs the same weights so."
 )
+_PEERS_HELP = "The table of peers: transformers, eager and compiled, llama.cpp in three formats, and ours."
 _IDENTITY_HELP = "Measure no speed: hold N tokens of every method under walk against plain decoding, bit for bit."
 _ONTO_HELP = "With --identity: a report that is kept in this file as it grows, and gone on with by the next call."
 _SHAPE_HELP = "Random weights of that size in place of models, for the times of the stages: 0.5b or tiny."
@@ -39,6 +41,7 @@ _SHAPE_HELP = "Random weights of that size in place of models, for the times of 
 
 @click.command("bench", cls=flags.SectionedCommand, sections=_SECTIONS)
 @text("--methods", "LIST", _METHODS_HELP, default=DEFAULT, show_default=True)
+@click.option("--peers", is_flag=True, help=_PEERS_HELP)
 @value("--gamma", click.IntRange(1, 64), 4, "Drafted tokens a round, for all chains and lookups.")
 @shared.length("Tokens every run writes.")
 @shared.knob("A knob of one of ours; repeatable.")
@@ -69,9 +72,14 @@ def command(**options: Any) -> None:
       specviz lab bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz lab bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
       specviz lab bench --methods ar,llama-plain,chain,llama-draft
+      specviz lab bench --peers --target smollm2 --draft self:int4 --threads 1
       specviz lab bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
       specviz lab bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
     """
+    if options["peers"]:
+        if options["methods"] != DEFAULT or options["identity"] is not None:
+            raise SpecvizError("--peers names its methods; leave out --methods and --identity, or --peers")
+        options = {**options, "methods": PEER_TABLE}
     if options["identity"] is not None and options["methods"] == DEFAULT:
         options = {**options, "methods": ",".join(OURS)}
     if options["onto"] is not None and options["identity"] is None:

@@ -92,6 +92,8 @@ def _by_what(header: Header | None) -> list[str]:
     if isinstance(probed, dict) and probed:
         took = ", ".join(f"{running(name)} {ms:.2f} ms" for name, ms in probed.items())
         own[-1] += f" (a round beside its drafting, probed: {took})"
+    if env.get("dtype"):
+        own.append(running(str(env["dtype"])))
     return [f"computed by: {' · '.join(own)}"]
 
 

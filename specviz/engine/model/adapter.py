@@ -119,11 +119,12 @@ class ModelAdapter:
         use_packed_attention(model)
         fuse_norms(model)
         self.backend: Backend = TorchBackend(self)
+        self.parts: dict[tuple[str, ...], Any] = {}  # what was read from files for this model, by kind and file
 
     def with_backend(self, backend: Backend) -> Self:
         """The same model with another backend."""
         twin = copy(self)
-        twin.backend = backend
+        twin.backend, twin.parts = backend, {}
         return twin
 
     def reads_cache_of(self, other: Any) -> bool:

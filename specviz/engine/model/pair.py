@@ -10,11 +10,12 @@ from specviz.engine.model.compiled.build import NotCompiled, find_compiler
 from specviz.engine.model.compiled.passes import kernel_backend
 from specviz.engine.model.compiled.surplus import surplus_kernel
 from specviz.engine.model.drafts.shared_ends import ends_of
+from specviz.engine.model.dtype_speed import DtypeSpeed, dtype_speed
 from specviz.engine.model.exact.proof import BITWISE, exact_here
 from specviz.engine.model.files.device_map import AUTO, load_mapped
-from specviz.engine.model.files.dtypes import SMALL_PARAMS, native_bfloat16
+from specviz.engine.model.files.dtypes import SMALL_PARAMS, pick_dtype
 from specviz.engine.model.files.kinship import made_for
-from specviz.engine.model.files.loading import Loaded, compare_tokenizers, load, locate, pick_device
+from specviz.engine.model.files.loading import Loaded, compare_tokenizers, embedded, load, locate, pick_device
 from specviz.engine.model.graphs.passes import GraphBackend, graph_backend
 from specviz.engine.model.layers.direct_layer import direct_backend, direct_layers
 from specviz.engine.runtime import Runtime
@@ -30,11 +31,14 @@ class Pair:
     """A target and, when one was loaded, a draft model of the same tokenizer.
 
     `runtime`: what they decode with; a process of our own begins it, a run in any other has it for itself.
+    `speed`: of the target in its dtype and in another, where there was a choice; `asked`: the dtype was asked for.
     """
 
     target: Loaded
     draft: Loaded | None
     runtime: Runtime = field(default_factory=Runtime)
+    speed: DtypeSpeed | None = None
+    asked: bool = False
 
     @property
     def infos(self) -> ModelsInfo:
@@ -72,9 +76,11 @@ def load_pair(
     try:
         with lean.as_found():
             pair = _loaded(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded)
-            if dtype is None and _slow_in_bfloat16(pair.target):
-                pair = _loaded(target, draft, needs_draft, device, "float32", threads, draft_device, on_loaded)
-            return pair
+            speed = _speed(pair.target, target)
+            if speed is not None and speed.loses and dtype is None:
+                pair = _loaded(target, draft, needs_draft, device, speed.other, threads, draft_device, on_loaded)
+                speed = replace(speed, dtype=speed.other)
+            return replace(pair, speed=speed, asked=dtype is not None)
     finally:
         torch.set_num_threads(before)
 
@@ -113,11 +119,11 @@ def _loaded(
     return _with_backends(Pair(first, second))
 
 
-def _slow_in_bfloat16(target: Loaded) -> bool:
-    """Whether neither this CPU nor the kernel has products for the dtype that it was loaded in."""
-    adapter = target.adapter
-    by_torch = adapter.device.type == "cpu" and target.no_kernel is not None
-    return by_torch and adapter.dtype == torch.bfloat16 and not native_bfloat16()
+def _speed(target: Loaded, name: str | None) -> DtypeSpeed | None:
+    """What was measured of dtypes, where the weights leave a choice of one."""
+    where = str(embedded("target")) if name is None else locate(name, "--target")
+    device = target.adapter.device
+    return dtype_speed(target.adapter) if pick_dtype(None, device, where) == torch.bfloat16 else None
 
 
 def with_threads(pair: Pair) -> Pair:
@@ -148,6 +154,11 @@ def _with_backend(loaded: Loaded, exactly: bool) -> Loaded:
     if isinstance(recorded, GraphBackend):
         adapter = adapter.with_backend(recorded)
     return replace(loaded, adapter=adapter, exact=exact, no_kernel=kernel if isinstance(kernel, NotCompiled) else None)
+
+
+def dtype_warning(pair: Pair) -> str | None:
+    """What is to be said of a dtype that was asked for: that the other is clearly faster here."""
+    return f"--dtype {pair.speed.words}" if pair.asked and pair.speed and pair.speed.loses else None
 
 
 def kernel_warning(pair: Pair) -> str | None:

@@ -29,7 +29,7 @@ from specviz.engine.measure import ENDS, PlainPasses, calibrate, is_padded
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.files.loading import stop_tokens
-from specviz.engine.model.pair import Pair, kernel_warning, load_pair, small
+from specviz.engine.model.pair import Pair, dtype_warning, kernel_warning, load_pair, small
 from specviz.engine.record.probe import Probe
 from specviz.engine.run import prepare
 from specviz.engine.run.prepare import Queries, encode_prompt, make_drafter
@@ -216,6 +216,7 @@ class LocalRun:
             | {"exact": target.exact, "products": target.adapter.products, "memory": asdict(self.memory)}
             | ({"no_kernel": target.no_kernel.why} if target.no_kernel else {})
             | ({"layers": note} if (note := target.adapter.backend.note) else {})
+            | ({"dtype": self.pair.speed.words} if self.pair.speed else {})
             | ({"lanes_ms": probed} if probed else {})
             | ({"auto": self._pausing_state} if self._pausing_state else {})
             | stream,
@@ -250,6 +251,9 @@ class LocalRun:
         kernel = kernel_warning(self.pair)
         if kernel is not None:
             self.probe.emit(Warn(code="kernel", message=kernel), 0)
+        slow = dtype_warning(self.pair)
+        if slow is not None:
+            self.probe.emit(Warn(code="dtype", message=slow), 0)
         cut = self.queries.cut_short(self.session.knobs)
         if cut is not None:
             self.probe.emit(Warn(code="context", message=cut), 0)

@@ -338,7 +338,12 @@ def pick(target: Model, wanted: str | None) -> Heads:
 
 
 def load(folder: Path, adapter: ModelAdapter) -> TrainedHeads:
-    """The heads in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
+    """The heads in a folder, read once per target. Raises ModelError in one line for one that holds none, or none of
+    this target."""
+    return KIND.once(folder, adapter, lambda: _read(folder, adapter))
+
+
+def _read(folder: Path, adapter: ModelAdapter) -> TrainedHeads:
     config, tensors = opened(folder, adapter)
     try:
         return TrainedHeads(adapter, config, tensors)

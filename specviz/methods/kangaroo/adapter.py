@@ -289,7 +289,12 @@ def save(folder: Path, config: AdapterConfig, adapter: Adapter) -> None:
 
 
 def load(folder: Path, target: ModelAdapter) -> AdapterModel:
-    """The adapter in a folder. Raises ModelError in one line for one that holds none, or none of this target."""
+    """The adapter in a folder, read once per target. Raises ModelError in one line for one that holds none, or none of
+    this target."""
+    return KIND.once(folder, target, lambda: _read(folder, target))
+
+
+def _read(folder: Path, target: ModelAdapter) -> AdapterModel:
     config, tensors = KIND.opened(folder, target)
     try:
         adapter = Adapter(config.shape, target.dtype, target.device)

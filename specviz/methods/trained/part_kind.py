@@ -42,6 +42,7 @@ class PartConfig(Protocol):
 
 
 C = TypeVar("C", bound=PartConfig)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: generics set an attribute, which frozen slots answer with a TypeError
@@ -92,6 +93,15 @@ class PartKind(Generic[C]):
         config = self.parsed(folder, self.document(folder))
         self.refuse_others(folder, config, target, draft)
         return config, self.tensors(folder, target.device)
+
+    def once(self, folder: Path, target: ModelAdapter, read: Callable[[], T]) -> T:
+        """What `read` makes of a folder for this target, made again only when its files change."""
+        changed = sorted((file.name, file.stat().st_mtime_ns) for file in folder.glob("*") if file.is_file())
+        key = (self.format, str(folder.resolve()), str(changed))
+        if key not in target.parts:
+            target.parts[key] = read()
+        part: T = target.parts[key]
+        return part
 
     def document(self, folder: Path) -> dict[str, Any]:
         """The JSON file as it stands."""

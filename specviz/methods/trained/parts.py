@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
@@ -178,12 +177,7 @@ class DrafterKind(PartKind[D], Generic[D, N]):
 
     def load(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, read once per target. Raises ModelError in one line."""
-        known = _loaded.setdefault(adapter, {})
-        key = (self.format, str(folder.resolve()))
-        if key not in known:
-            known[key] = self.read(folder, adapter)
-        trained: Trained[D, N] = known[key]
-        return trained
+        return self.once(folder, adapter, lambda: self.read(folder, adapter))
 
     def read(self, folder: Path, adapter: ModelAdapter) -> Trained[D, N]:
         """The drafter in a folder, from disk. Shapes are compared before memory is taken."""
@@ -303,6 +297,3 @@ def taps(n_layers: int) -> tuple[int, int, int]:
         raise ModelError(f"such a drafter reads three layers of its target, which has {n_layers}")
     usual = (2, n_layers // 2, n_layers - 3)
     return usual if usual[0] < usual[1] < usual[2] else (1, max(2, n_layers // 2), n_layers)
-
-
-_loaded: "WeakKeyDictionary[ModelAdapter, dict[tuple[str, str], Any]]" = WeakKeyDictionary()

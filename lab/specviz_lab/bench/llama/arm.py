@@ -37,8 +37,7 @@ class LlamaServers:
     settings: BenchSettings
     peers: Peers
     tokenizer: Any
-    context: int  # tokens of the longest prompt and what follows it
-    _files: dict[str, Path] = field(default_factory=dict)
+    _files: dict[tuple[str, str | None], Path] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "LlamaServers":
@@ -56,20 +55,24 @@ class LlamaServers:
             return str(MissingExtra("lab", "llama.cpp's server"))
         if (settings.device or "cpu") != "cpu":
             return f"its prebuilt server computes on processors, not on '{settings.device}'"
-        draft = settings.draft or (usual_draft(settings.target) if settings.target else None)
-        if kind == "llama-draft" and draft is not None and is_self(draft):
-            return f"it cannot draft with {draft}"
-        roles = ("target", "draft") if kind == "llama-draft" else ("target",)
+        roles = ("target", "draft") if kind == "llama-draft" and not self._drafts_for_itself else ("target",)
         return next((why for role in roles if (why := unwritable(self.peers.model(role).config))), None)
 
-    def start(self, kind: str) -> str:
+    @property
+    def _drafts_for_itself(self) -> bool:
+        """Whether the draft model is the target in fewer bits: here its q4_0 file."""
+        settings = self.settings
+        return is_self(settings.draft or (usual_draft(settings.target) if settings.target else None))
+
+    def start(self, kind: str, packed: str | None) -> str:
         """Start a server; its address. Raises SpecvizError with its last words when it does not come up."""
+        draft = ("target", "q4_0") if self._drafts_for_itself else ("draft", None)
         order = {
-            "target": str(self._file("target")),
-            "draft": str(self._file("draft")) if kind == "llama-draft" else None,
+            "target": str(self._file("target", packed)),
+            "draft": str(self._file(*draft)) if kind == "llama-draft" else None,
             "matched": self.settings.lookup_length if kind == "llama-ngram" else None,
             "gamma": self.settings.gamma,
-            "context": self.context,
+            "context": self.peers.context,
             "threads": torch.get_num_threads(),
         }
         log = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - closed with the stack
@@ -95,15 +98,16 @@ class LlamaServers:
             raise SpecvizError(f"{kind}: llama.cpp's server did not start: {words[-1] if words else 'it said nothing'}")
         return address
 
-    def _file(self, role: str) -> Path:
+    def _file(self, role: str, packed: str | None) -> Path:
         """The weights as a file, written once for all arms."""
         from specviz_lab.bench.llama.gguf_file import write_gguf_file
 
-        if role not in self._files:
+        if (role, packed) not in self._files:
             folder = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="specviz-llama-")))
-            write_gguf_file(folder / f"{role}.gguf", self.peers.model(role), self.tokenizer)
-            self._files[role] = folder / f"{role}.gguf"
-        return self._files[role]
+            path = folder / f"{role}.gguf"
+            write_gguf_file(path, self.peers.model(role), self.tokenizer, packed)
+            self._files[role, packed] = path
+        return self._files[role, packed]
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:
@@ -115,13 +119,13 @@ class LlamaArm:
     """Plain decoding, drafts of the second model, or drafts from the text, by llama.cpp's server."""
 
     def __init__(self, contestant: Contestant, settings: BenchSettings, servers: LlamaServers) -> None:
-        self.name, self.kind, self.servers = contestant.name, contestant.kind, servers
+        self.name, self.kind, self.packed, self.servers = contestant.name, contestant.kind, contestant.packed, servers
         self.temperature = settings.temperature
         self._address: str | None = None
 
     def _ask(self, prompt: Tokens, n: int, seed: int) -> Callable[[], dict[str, Any]]:
         """One request, ready to go. The answer in whole; SpecvizError when there is none."""
-        self._address = self._address or self.servers.start(self.kind)
+        self._address = self._address or self.servers.start(self.kind, self.packed)
         wanted = {
             "prompt": prompt,
             "n_predict": n,

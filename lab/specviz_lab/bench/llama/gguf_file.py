@@ -30,6 +30,7 @@ _KINDS = {
     torch.bfloat16: gguf.GGMLQuantizationType.BF16,
     torch.float16: gguf.GGMLQuantizationType.F16,
 }
+_PACKED = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "q4_0": gguf.GGMLQuantizationType.Q4_0}
 _NORMAL, _CONTROL, _UNUSED = 1, 3, 5  # kinds of a token
 
 
@@ -44,8 +45,11 @@ def unwritable(config: Any) -> str | None:
     return None
 
 
-def write_gguf_file(path: Path, model: Any, tokenizer: Any) -> None:
-    """Write a model that `unwritable` has nothing against, in its own dtype; norms in float32, as llama.cpp asks."""
+def write_gguf_file(path: Path, model: Any, tokenizer: Any, packed: str | None = None) -> None:
+    """Write a model that `unwritable` has nothing against, in its own dtype; norms in float32, as llama.cpp asks.
+
+    `packed`: "q8_0" or "q4_0" in place of the dtype. Beside q4_0 the embedding, which often is the head, takes q8_0.
+    """
     config = model.config
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(config.num_hidden_layers)
@@ -65,7 +69,9 @@ def write_gguf_file(path: Path, model: Any, tokenizer: Any) -> None:
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue  # the same numbers as the embedding, which it then reads twice
         tensor = permuted(name, tensor.cpu(), config)
-        kind = _KINDS[tensor.dtype] if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32
+        at_most = "q8_0" if packed and ("embed_tokens" in name or "lm_head" in name) else packed
+        matrix = _PACKED[at_most] if at_most else _KINDS[tensor.dtype]
+        kind = matrix if tensor.ndim > 1 else gguf.GGMLQuantizationType.F32
         writer.add_tensor(tensor_name(name), gguf.quantize(tensor.float().numpy(), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

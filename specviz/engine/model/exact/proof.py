@@ -64,12 +64,12 @@ def exact_here(adapter: ModelAdapter) -> tuple[Backend, str]:
     )
     if facts not in _TRIED:
         key = known.key_of(adapter.device, facts)
-        widths, exactness = known.find(key), BITWISE
+        widths, exactness = known.WIDTHS.find(key), BITWISE
         if widths is None or not _confirmed(adapter.with_backend(backend.exact(widths))):
             exact, exactness = make_exact(adapter)
             widths = exact.widths
             if widths is not None:  # why rows are not exact may have been a passing want of memory
-                known.keep(key, widths)
+                known.WIDTHS.keep(key, widths)
         _TRIED[facts] = widths, exactness
     widths, exactness = _TRIED[facts]
     return (backend if widths is None else backend.exact(widths)), exactness

@@ -2,13 +2,11 @@
 
 On a CPU a model stored in 16 bits is loaded in bfloat16: half the bytes, which is what a decoding step waits for. Small
 ones are not (their products take less than the call, which bfloat16 makes longer), nor are weights stored in 32 bits,
-which it would round. Where the CPU does not multiply bfloat16 (AVX512-BF16, AMX, ARM's bf16) and layers do not run in
-the compiled kernel, which widens it on the way, `load_pair` takes float32 instead: torch's products are slow there.
+which it would round. Where this machine turns out to be faster in float32 (`dtype_speed`), `load_pair` takes that.
 """
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -18,7 +16,6 @@ from specviz.errors import ModelError
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SMALL_PARAMS = 20_000_000
-_NATIVE = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")  # by torch's names of what a CPU can do
 
 
 def pick_dtype(name: str | None, device: torch.device, where: str | None = None) -> torch.dtype:
@@ -31,12 +28,6 @@ def pick_dtype(name: str | None, device: torch.device, where: str | None = None)
         return torch.bfloat16
     half = where is not None and _is_large_and_half(stored(where))
     return torch.bfloat16 if half else torch.float32
-
-
-def native_bfloat16() -> bool:
-    """Whether this CPU has instructions for products of bfloat16."""
-    asked: Any = getattr(torch.cpu, "get_capabilities", None)  # older versions of torch have the one question only
-    return any(asked().get(name) for name in _NATIVE) if asked else bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def stored(where: str) -> Counter[str]:
