@@ -1,8 +1,9 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
-* docs/benchmarks.md: of benchmarks/log.json, where every measured number lies, the newest of each subject and what was
-  tried for nothing. An entry has date, commit, machine, what was measured and its result; `subject` and `newest` (the
-  line that the page shows) where it stands for a subject, and such a line as `negative` where it brought nothing.
+* docs/benchmarks.md: of benchmarks/peers-*.json the table of peers; of benchmarks/log.json, where every measured number
+  lies, the newest of each subject and what was tried for nothing. An entry has date, commit, machine, what was measured
+  and its result; `subject` and `newest` (the line that the page shows) where it stands for a subject, and such a line
+  as `negative` where it brought nothing.
 * docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
 * docs/screens/terminal.md: every key of the terminal, its id and what it does.
 """
@@ -11,10 +12,47 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 LOG = REPOSITORY / "benchmarks/log.json"
+LOG_WORDS = """Every number that was ever measured here, with date, commit and machine, is in `benchmarks/log.json`;
+below stands the newest of each subject. Times from a machine with other work on it are processor time where the entry
+says so."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
+
+
+def peers() -> str:
+    """A table a machine: every arm of `specviz lab bench --peers`, the fastest first, and how fast it is of ours."""
+    return "\n\n".join(map(_peers, sorted((REPOSITORY / "benchmarks").glob("peers-*.json"))))
+
+
+def _peers(file: Path) -> str:
+    report: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    own, same = report["machine"], {found["arm"]: found for found in report["equality"]}
+    of = {ratio["arm"]: (ratio["value"], *ratio["interval"]) for ratio in report["ratios"] if ratio["base"] == "ar"}
+    for ratio in report["ratios"]:
+        if ratio["arm"] == "ar":
+            of.setdefault(ratio["base"], (1 / ratio["value"], *(1 / end for end in reversed(ratio["interval"]))))
+    lines = [
+        f"{own['processor']}, {own['threads']} of {own['cores']} cores, {report['settings']['dtype']}, "
+        f"{report['prompts']['n_used']} prompts, {report['settings']['max_new_tokens']} tokens each, T = 0; "
+        f"{report['wall'][:10]}, {own['commit']} ([all of it](../benchmarks/{file.name})):",
+        "",
+        "| | tokens/s | of our plain decoding | tokens a round | texts as ours |",
+        "|---|---|---|---|---|",
+    ]
+    for arm in sorted(report["arms"], key=lambda arm: -arm["tokens_per_second"]["median"]):
+        name, per_round = arm["name"], arm["tokens_per_round"]
+        text = "{:.2f} ({:.2f} .. {:.2f})".format(*of[name]) if name in of else "1" if name == "ar" else "—"
+        equal = f"{same[name]['n_equal']} of {same[name]['n']}" if name in same else "—"
+        lines.append(f"| `{name}` | {arm['tokens_per_second']['median']:.0f} | {text} | {per_round:.2f} | {equal} |")
+    return "\n".join(lines)
+
+
+def benchmarks() -> str:
+    """The table of peers and the lab log."""
+    return f"{peers()}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
 
 
 def measurements() -> str:
@@ -59,7 +97,7 @@ def keys() -> str:
 
 
 PARTS: dict[Path, Callable[[], str]] = {
-    REPOSITORY / "docs/benchmarks.md": measurements,
+    REPOSITORY / "docs/benchmarks.md": benchmarks,
     REPOSITORY / "docs/screens/panels.md": guide,
     REPOSITORY / "docs/screens/terminal.md": keys,
 }

@@ -33,7 +33,12 @@ _NAMED = (
     ("llama-ngram", "llama-plain"),
     ("hf-compiled", "hf-generate"),
 )
-_ELSEWHERE = ("hf-compiled", *(name for kind in SERVED for name in (kind, *(f"{kind}:{bits}" for bits in PACKED))))
+_ELSEWHERE = (
+    "hf-compiled",
+    "hf-lookup",
+    "hf-assisted",
+    *(name for kind in SERVED for name in (kind, *(f"{kind}:{bits}" for bits in PACKED))),
+)
 PAIRS = (
     *_NAMED,
     *((kind, PLAIN) for kind in OURS if kind not in (PLAIN, *LAYOUTS) and (kind, PLAIN) not in _NAMED),
