@@ -24,10 +24,11 @@ from specviz.engine.model.backend import in_steps
 from specviz.engine.model.compiled import library, passes
 from specviz.engine.model.compiled.build import NotCompiled
 from specviz.engine.model.compiled.passes import kernel_backend
+from specviz.engine.model.drafts.corrected import Correction, put
 from specviz.engine.model.exact.proof import BITWISE, make_exact
 from specviz.engine.model.few_bits.quantised import QuantisedAdapter
 from specviz.engine.model.few_bits.sharp_head import SHARP
-from specviz.engine.model.layers.direct_layer import direct_layers
+from specviz.engine.model.layers.direct_layer import DirectLayer, direct_layers
 from specviz.engine.model.pair import load_pair
 from specviz.engine.model.rows import ForwardBatch
 from specviz.engine.model.selftest import tolerance
@@ -127,6 +128,32 @@ def test_a_long_text_has_the_same_bits_in_passes_of_any_width(dtype: torch.dtype
     whole = _fed(adapter, text, [700])
     assert float((whole - wanted).abs().max() / wanted.std()) < tolerance(dtype)
     for widths in ([1, 5, 2, 40, 7], [99, 13, 6, 4, 3]):
+        assert torch.equal(_fed(adapter, text, widths), whole)
+
+
+@pytest.mark.parametrize("rank", [3, 64])
+@torch.inference_mode()
+def test_a_packed_layer_is_corrected_by_loras_in_it(rank: int) -> None:
+    """Corrections that are most of what a layer does, of some products of some ranks, a fourth without any."""
+    plain = _adapter(torch.bfloat16)
+    names = ("self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.down_proj")
+    for place, layer in enumerate(plain.model.model.layers):
+        for name in names[: 3 + place]:
+            linear = layer.get_submodule(name)
+            down, up = (
+                torch.randn(*of, generator=torch.Generator().manual_seed(rank)).bfloat16() / 9
+                for of in ((rank, linear.in_features), (linear.out_features, rank))
+            )
+            put(layer, {name: Correction(down, up)})
+    corrected = QuantisedAdapter(ModelAdapter(plain.model))
+    assert all(isinstance(layer, DirectLayer) for layer in corrected.backend.plain.layers)
+    adapter = in_kernel(corrected)
+    if adapter is None:
+        return
+    text = [(7 * k * k + 3 * k + 5) % plain.vocab for k in range(60)]
+    whole, wanted, bare = (_fed(each, text, [60]) for each in (adapter, corrected, plain))
+    assert float((whole - wanted).norm() / wanted.norm()) < 0.05 < float((bare - wanted).norm() / wanted.norm())
+    for widths in ([1, 5, 2, 40, 7], [13, 6, 4, 3]):
         assert torch.equal(_fed(adapter, text, widths), whole)
 
 

@@ -157,6 +157,7 @@ typedef struct {
     T *xb;        /* [n][hidden] normed rows, then [n][n_heads][head_dim] what attention gives */
     T *hb;        /* [n][n_heads + 2 n_kv_heads][head_dim] q, k, v; then [n][2][ffn] gate and up, and [n][ffn] */
     T *xb2;       /* [n][hidden] what a block adds to its rows */
+    T *low, *more; /* [n][lora_rank] a x, [n][out] b a x */
     T *q;         /* [rows][group][head_dim] */
     float *att;   /* [rows][group][max_context] scores, then weights */
     float *acc;   /* [rows][group][head_dim] sums of values */
@@ -239,20 +240,32 @@ static void OF(add)(T *x, const T *y, long n) {
 
 #include "int4_of_type.h"
 
-/* y [n][out] = x [n][in] times w, and a bias [out]; `panel`: of a thread. */
-static void OF(linear)(const config *c, const T *x, const void *w, const T *bias, T *y, long n, long in, long out,
-                       char *panel, worker *self) {
-    quantized z = quantized_at(panel, n, in);
+/* y [n][out] = x [n][in] times w, a bias [out], and b a x; `s`: of a thread. */
+static void OF(linear)(const config *c, const T *x, const void *w, const T *bias, const lora *l, T *y, long n, long in,
+                       long out, const OF(state) *s, worker *self) {
+    quantized z = quantized_at(s->panel, n, in);
+    OF(packed) *panel = (OF(packed) *)s->panel;
     int packed = 0;
     parallel_for(o, out, 16, MIN_CHUNK) {
         if (!c->bits)
-            OF(matmul_range)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, (OF(packed) *)panel,
-                             packed++);
+            OF(matmul_range)(x, (const T *)w + o.lo * in, y + o.lo, n, in, o.hi - o.lo, out, panel, packed++);
         else {
             if (!packed++) OF(quantize)(x, z, n, in, c->int8);
             OF(matmul_int4_range)(z, w, y, n, in, out, c->int8, o);
         }
         for (long r = 0; bias && r < n; r++) OF(add)(y + r * out + o.lo, bias + o.lo, o.hi - o.lo);
+    }
+    barrier(self);
+    if (!l->rank) return;
+    packed = 0;
+    parallel_for(o, l->rank, 16, MIN_CHUNK)
+        OF(matmul_range)(x, (const T *)l->a + o.lo * in, s->low + o.lo, n, in, o.hi - o.lo, l->rank, panel, packed++);
+    barrier(self);
+    packed = 0;
+    parallel_for(o, out, 16, MIN_CHUNK) {
+        OF(matmul_range)(s->low, (const T *)l->b + o.lo * l->rank, s->more + o.lo, n, l->rank, o.hi - o.lo, out, panel,
+                         packed++);
+        for (long r = 0; r < n; r++) OF(add)(y + r * out + o.lo, s->more + r * out + o.lo, o.hi - o.lo);
     }
     barrier(self);
 }
@@ -321,7 +334,8 @@ static OF(state) OF(state_at)(const OF(forward_args) *f, int thread) {
     OF(state) s;
     char *space = f->space;
     s.xb = (T *)space, s.hb = (T *)(space += b.xb), s.xb2 = (T *)(space += b.hb);
-    space += b.xb2 + thread * thread_bytes(b);
+    s.low = (T *)(space += b.xb2), s.more = (T *)(space += b.low);
+    space += b.more + thread * thread_bytes(b);
     s.q = (T *)space, s.att = (float *)(space += b.q);
     s.acc = (float *)(space += b.att), s.denom = (float *)(space += b.acc), s.panel = space + b.denom;
     return s;
@@ -354,8 +368,8 @@ static void OF(forward_task)(const void *args, worker w) {
         if (copy && !l->attn_norm) OF(add_copy_norm)(x, added, copy, 0, 0, n, hidden, c->eps, self), added = 0;
         if (l->attn_norm) {
             if (!f->qkv_in) OF(add_copy_norm)(x, added, copy, l->attn_norm, s.xb, n, hidden, c->eps, self);
-            OF(linear)(c, f->qkv_in ? f->qkv_in : s.xb, l->qkv, l->qkv_bias, s.hb, n, c->qkv_in, all * c->head_dim,
-                       s.panel, self);
+            OF(linear)(c, f->qkv_in ? f->qkv_in : s.xb, l->qkv, l->qkv_bias, &l->qkv_lora, s.hb, n, c->qkv_in,
+                       all * c->head_dim, &s, self);
             parallel_for(i, n * all, 1, 16) OF(rope_and_store)(c, l, a, f->cos, f->sin, keys, values, s.hb, i);
             barrier(self);
             if (f->n_kv_only && k == f->n_layers - 1) { /* the first rows are done */
@@ -368,15 +382,16 @@ static void OF(forward_task)(const void *args, worker w) {
             parallel_for(i, (n + ATTN_ROWS - 1) / ATTN_ROWS * c->n_kv_heads, 1, 1)
                 OF(attention_heads)(c, a, keys, values, &s, i);
             barrier(self);
-            OF(linear)(c, s.xb, l->attn_out, l->attn_out_bias, added = s.xb2, n, heads_wide, hidden, s.panel, self);
+            OF(linear)(c, s.xb, l->attn_out, l->attn_out_bias, &l->attn_out_lora, added = s.xb2, n, heads_wide, hidden, &s,
+                       self);
         }
         if (l->ffn_norm) {
             OF(add_copy_norm)(x, added, 0, l->ffn_norm, s.xb, n, hidden, c->eps, self);
-            OF(linear)(c, s.xb, l->gate_up, l->gate_up_bias, s.hb, n, hidden, 2 * c->ffn, s.panel, self);
+            OF(linear)(c, s.xb, l->gate_up, l->gate_up_bias, &l->gate_up_lora, s.hb, n, hidden, 2 * c->ffn, &s, self);
             T *active = s.hb + 2 * n * c->ffn;
             parallel_for(i, n * c->ffn, 16, 64) OF(silu_times_up)(s.hb, active, c->ffn, i);
             barrier(self);
-            OF(linear)(c, active, l->down, l->down_bias, added = s.xb2, n, c->ffn, hidden, s.panel, self);
+            OF(linear)(c, active, l->down, l->down_bias, &l->down_lora, added = s.xb2, n, c->ffn, hidden, &s, self);
         }
     }
     if (added) OF(add_copy_norm)(x, added, 0, 0, 0, n, hidden, c->eps, self);

@@ -28,18 +28,24 @@ class KernelConfig(ctypes.Structure):
     _fields_ = [
         *((name, _long) for name in ("hidden", "qkv_in", "ffn", "n_heads", "n_kv_heads", "head_dim", "bits", "int8")),
         *((name, _float) for name in ("eps", "scale")),
+        ("lora_rank", _long),
     ]
+
+
+class KernelLora(ctypes.Structure):
+    """`lora` of the source."""
+
+    _fields_ = [("a", _pointer), ("b", _pointer), ("rank", _long)]
 
 
 class KernelLayer(ctypes.Structure):
     """`layer_weights` of the source: their addresses."""
 
     _fields_ = [
-        (name, _pointer)
-        for name in (
-            *("attn_norm", "qkv", "qkv_bias", "q_norm", "k_norm", "attn_out", "attn_out_bias"),
-            *("ffn_norm", "gate_up", "gate_up_bias", "down", "down_bias"),
-        )
+        *((name, _pointer) for name in ("attn_norm", "qkv", "qkv_bias", "q_norm", "k_norm")),
+        *((name, _pointer) for name in ("attn_out", "attn_out_bias")),
+        *((name, _pointer) for name in ("ffn_norm", "gate_up", "gate_up_bias", "down", "down_bias")),
+        *((name, KernelLora) for name in ("qkv_lora", "attn_out_lora", "gate_up_lora", "down_lora")),
     ]
 
 

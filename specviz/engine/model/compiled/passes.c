@@ -28,7 +28,7 @@
 #define MAX_HEAD_DIM 256
 
 #define MIN_CHUNK 2       /* sixteens of outputs that are worth a thread's while */
-#define LOOPS_PER_LAYER 10 /* norm, qkv, rope, attention, attn_out, copies; norm, gate and up, silu, down */
+#define LOOPS_PER_LAYER 18 /* norm, qkv, rope, attention, attn_out, copies; norm, gate and up, silu, down; LoRA: 2 x 4 */
 #define GROUP 32          /* int4 weights that share a scale, along a row */
 #define INT4_BLOCK 320    /* bytes */
 #define RESCORED 64       /* tokens that an int4 head scores again, at least */
@@ -41,11 +41,18 @@ typedef struct {
     long bits;               /* 4 where the weights of products are int4, else 0 */
     long int8;               /* activations that meet int4 are quantized to eight bits, not sixteen */
     float eps, scale;        /* of rmsnorm; of scores */
+    long lora_rank;          /* the largest of a layer's; 0 where no product has one */
 } config;
+
+typedef struct { /* b a x is added to a product: a [rank][in], b [out][rank], `rank` a multiple of 32 or 0 */
+    const void *a, *b;
+    long rank;
+} lora;
 
 typedef struct { /* biases, and norms of queries and keys: 0 where there are none */
     const void *attn_norm, *qkv, *qkv_bias, *q_norm, *k_norm, *attn_out, *attn_out_bias;
     const void *ffn_norm, *gate_up, *gate_up_bias, *down, *down_bias;
+    lora qkv_lora, attn_out_lora, gate_up_lora, down_lora;
 } layer_weights;
 
 typedef struct { /* w [vocab][in]; `packed`: the same weights in int4, or 0 */
@@ -147,23 +154,29 @@ static quantized quantized_at(char *space, long n, long in) {
 }
 
 typedef struct { /* bytes of the buffers of a pass (`state`), one behind another; the last five are of each thread */
-    size_t xb, hb, xb2, q, att, acc, denom, panel;
+    size_t xb, hb, xb2, low, more, q, att, acc, denom, panel;
 } state_bytes;
 
 static state_bytes state_bytes_of(const config *c, const attn_index *a, long item) {
     long heads_wide = c->n_heads * c->head_dim, qkv_wide = heads_wide + 2 * c->n_kv_heads * c->head_dim;
     long queries = (a->n < ATTN_ROWS ? a->n : ATTN_ROWS) * (c->n_heads / c->n_kv_heads);
+    long widest_in = max_of(max_of(c->ffn, c->qkv_in), max_of(c->hidden, heads_wide)), rank = c->lora_rank;
+    long widest_out = rank ? max_of(max_of(qkv_wide, 2 * c->ffn), c->hidden) : 0;
+    size_t panel = c->bits && !rank ? 0 : max_of(
+        max_of(panel_bytes(a->n, c->ffn, item), panel_bytes(a->n, c->qkv_in, item)),
+        max_of(panel_bytes(a->n, c->hidden, item), panel_bytes(a->n, heads_wide, item)));
+    if (rank) panel = max_of(panel, panel_bytes(a->n, rank, item));
     return (state_bytes){
         align64(a->n * max_of(c->hidden, heads_wide) * item),
         align64(a->n * max_of(qkv_wide, 3 * c->ffn) * item),
         align64(a->n * c->hidden * item),
+        align64(a->n * rank * item),
+        align64(a->n * widest_out * item),
         align64(queries * c->head_dim * item),
         align64(queries * max_context(a, 0, a->n) * sizeof(float)),
         align64(queries * c->head_dim * sizeof(float)),
         align64(queries * sizeof(float)),
-        c->bits ? quantized_bytes(a->n, max_of(max_of(c->ffn, c->qkv_in), max_of(c->hidden, heads_wide)))
-                : (size_t)max_of(max_of(panel_bytes(a->n, c->ffn, item), panel_bytes(a->n, c->qkv_in, item)),
-                                 max_of(panel_bytes(a->n, c->hidden, item), panel_bytes(a->n, heads_wide, item))),
+        (size_t)max_of(panel, c->bits ? quantized_bytes(a->n, widest_in) : 0),
     };
 }
 
@@ -173,7 +186,7 @@ static size_t thread_bytes(state_bytes b) { return b.q + b.att + b.acc + b.denom
 size_t forward_bytes(const config *c, const attn_index *a, long n_layers, long item, long threads) {
     state_bytes b = state_bytes_of(c, a, item);
     size_t loops = align64((LOOPS_PER_LAYER * n_layers + 1) * sizeof(loop));
-    return b.xb + b.hb + b.xb2 + threads * thread_bytes(b) + loops + 64;
+    return b.xb + b.hb + b.xb2 + b.low + b.more + threads * thread_bytes(b) + loops + 64;
 }
 
 /* Bytes that a thread of `logits` works in, for n rows of numbers of `item` bytes; and all of them. */

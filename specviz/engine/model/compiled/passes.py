@@ -25,13 +25,14 @@ from specviz.engine.model.compiled.library import (
     KernelConfig,
     KernelHead,
     KernelLayer,
+    KernelLora,
     functions,
 )
 from specviz.engine.model.compiled.products import product_by
 from specviz.engine.model.exact.plan import BatchWidths, line_of
 from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
 from specviz.engine.model.few_bits.weight_only import Int4Linear
-from specviz.engine.model.layers.direct_layer import Dense, DirectLayer, Norm, direct_layers
+from specviz.engine.model.layers.direct_layer import Corrected, Dense, DirectLayer, Multiply, Norm, direct_layers
 from specviz.engine.model.selftest import tolerance
 
 Tensor = torch.Tensor
@@ -136,7 +137,16 @@ class KernelBackend:
             _weights(layer, its) for layer, its in zip(layers, norms, strict=True)
         ]  # known by their addresses
         addresses = ([0 if weight is None else weight.data_ptr() for weight in weights] for weights in self._held)
-        self._layers = (KernelLayer * len(layers))(*(KernelLayer(*of_layer) for of_layer in addresses))
+        self._loras = [_loras(layer, adapter.dtype) for layer in layers]
+        self._layers = (KernelLayer * len(layers))(
+            *(
+                KernelLayer(
+                    *of_layer, *(KernelLora(lora.a.data_ptr(), lora.b.data_ptr(), len(lora.a)) for lora in loras)
+                )
+                for of_layer, loras in zip(addresses, self._loras, strict=True)
+            )
+        )
+        self.config.lora_rank = max(len(lora.a) for loras in self._loras for lora in loras)
         self._places: Sequence[int] = range(len(layers))  # of the layers in a cache
         tensors = [weight for weights in self._held for weight in weights if weight is not None]
         self.head = adapter.head
@@ -307,13 +317,38 @@ def _config(layer: DirectLayer, norms: Sequence[Norm | None]) -> KernelConfig:
 
 def _products(layer: DirectLayer) -> "Sequence[Dense] | Sequence[Int4Linear]":
     """Of queries, keys and values, what follows attention, gate and up, and down. Raises ValueError for others."""
-    all_four = (layer.qkv, layer.out, layer.gate_up, layer.down)
+    all_four = [it.product if isinstance(it, Corrected) else it for it in _all_four(layer)]
     dense = [product for product in all_four if isinstance(product, Dense)]
     packed = [product for product in all_four if isinstance(product, Int4Linear) and product.is_ours]
     products = dense if len(dense) == len(all_four) else packed
     if len(products) != len(all_four):
         raise ValueError("products of another kind")
     return products
+
+
+def _all_four(layer: DirectLayer) -> tuple[Multiply, ...]:
+    return layer.qkv, layer.out, layer.gate_up, layer.down
+
+
+@dataclass(frozen=True, slots=True)
+class _Lora:
+    """What is added to a product `[out, in]`: b a, of a rank that is a multiple of what the kernel takes at once."""
+
+    a: Tensor  # [rank, in]
+    b: Tensor  # [out, rank]
+
+
+def _loras(layer: DirectLayer, dtype: torch.dtype) -> list[_Lora]:
+    """Of each of its products, of rank 0 where nothing is added."""
+    out = []
+    for product in _all_four(layer):
+        down, up = torch.empty(0, 0, dtype=dtype), torch.empty(0, 0, dtype=dtype)
+        if isinstance(product, Corrected):
+            down, up = (factor.detach().to(dtype) for factor in (product.correction.down, product.correction.up))
+        more = -len(down) % _LANES
+        padded = nn.functional.pad(down, (0, 0, 0, more)), nn.functional.pad(up, (0, more))
+        out.append(_Lora(*(factor.contiguous() for factor in padded)))
+    return out
 
 
 def _weights(layer: DirectLayer, norms: Sequence[Norm | None]) -> list[Tensor | None]:

@@ -154,15 +154,3 @@ def _fits(groups: Tensor, low: Tensor, high: Tensor, n_steps: int) -> tuple[Tens
     spread = (places - centre).square().sum(1)
     pull = ((places - centre) * groups).sum(1)
     return fits, *_line(step, spread, pull, groups.mean(1), centre[:, 0])
-
-
-@torch.inference_mode()
-def eight_bits(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Levels int8 `[out, in]` and the step of every row `[out]`, in bfloat16's numbers: symmetric, -127..127."""
-    step = (weight.abs().amax(1).float() / 127).bfloat16().float()
-    levels = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
-    n = _at_once(weight)
-    safe = torch.where(step > 0, step, 1.0)
-    for into, part, by in zip(torch.split(levels, n), torch.split(weight, n), torch.split(safe, n), strict=True):
-        into.copy_((part.float() / by[:, None]).round_().clamp_(-127, 127))
-    return levels, step

@@ -18,7 +18,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.backend import TorchBackend
 from specviz.engine.model.drafts.corrected import CorrectedLinear, Correction
 from specviz.engine.model.few_bits.sharp_head import RescoredInt4Head
-from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear, Int8Linear
+from specviz.engine.model.few_bits.weight_only import DTYPE, Int4Linear
 from specviz.engine.model.layers.direct_layer import DirectLayer, has_direct_form
 from specviz.engine.model.layers.hooked import present, unhooked
 from specviz.engine.model.layers.norms import fuse_norms
@@ -37,12 +37,6 @@ class _Corrected(nn.Module):
     def forward(self, rows: Tensor) -> Tensor:
         out: Tensor = self.packed(rows) + self.correction(rows)
         return out
-
-
-def _light(correction: Correction) -> nn.Module:
-    """A correction in eight bits: next to a packed weight half of the time would go into reading it."""
-    with torch.inference_mode():
-        return nn.Sequential(*(Int8Linear(factor.detach()) for factor in (correction.down, correction.up)))
 
 
 class QuantisedAdapter(ModelAdapter):
@@ -109,13 +103,16 @@ class QuantisedAdapter(ModelAdapter):
     def _layer(self, target: ModelAdapter, index: int) -> Any:
         direct = has_direct_form(target, index)
         with present(target.layers[index]) as layer:
-            return DirectLayer(layer, self._linear, DTYPE, _light) if direct else self._twin(layer)
+            return DirectLayer(layer, self._linear, DTYPE) if direct else self._twin(layer)
 
     def _twin(self, module: nn.Module) -> Any:
         """The module with packed linear layers in it and all else in bfloat16; what needs no change is shared."""
         if isinstance(module, nn.Linear):
             packed = self._linear(module.weight, module.bias)
-            return _Corrected(packed, _light(module.correction)) if isinstance(module, CorrectedLinear) else packed
+            if not isinstance(module, CorrectedLinear):
+                return packed
+            factors = (module.correction.down, module.correction.up)
+            return _Corrected(packed, Correction(*(factor.detach().to(DTYPE) for factor in factors)))
         if isinstance(module, Conv1D):  # GPT-2 keeps its weights the other way round
             return self._linear(module.weight.t(), module.bias)
         twin = unhooked(copy.copy(module))  # a fused norm's is bound to the norm it was made for

@@ -1,4 +1,4 @@
-"""Linear layers whose weights are kept in four or eight bits, on our own kernel or torch's weight-only ones.
+"""Linear layers whose weights are kept in four bits, on our own kernel or torch's weight-only one.
 
 Rows come and go in bfloat16, weights are widened inside the kernel; nothing of their size is ever made in a wider type.
 torchao (0.18) packs for torch's kernels, but on a CPU only under `prototype`, and it takes no grid that is given; so
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from specviz.engine.model.few_bits.four_bit_kernels import TALL, four_bit_kernel
-from specviz.engine.model.few_bits.grids import GROUP, WeightGrid, eight_bits, four_bits
+from specviz.engine.model.few_bits.grids import GROUP, WeightGrid, four_bits
 from specviz.errors import ModelError
 
 Tensor = torch.Tensor
@@ -49,28 +49,6 @@ class Int4Linear(nn.Module):
         return out if self.bias is None else out + self.bias
 
 
-class Int8Linear(nn.Module):
-    """`y = x W'` with W in eight bits, one step per output: for small matrices that four bits would spoil."""
-
-    bits, bias = 8, None
-    levels: Tensor
-    step: Tensor
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__()
-        self.n_out, self.n_in = weight.shape
-        levels, step = eight_bits(_whole(weight))
-        self.register_buffer("levels", levels.contiguous(), persistent=False)
-        self.register_buffer("step", step.to(DTYPE), persistent=False)
-        _refuse_gap(self, (levels[:_PROVED].float() * step[:_PROVED, None])[: self.n_out, : self.n_in])
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """`[.., in]` to `[.., out]`, bfloat16."""
-        rows = hidden.reshape(-1, self.n_in)
-        out: Tensor = torch._weight_int8pack_mm(_filled(rows), self.levels, self.step)
-        return (out if self.n_out == out.shape[1] else out[:, : self.n_out]).reshape(*hidden.shape[:-1], self.n_out)
-
-
 def _whole(weight: Tensor) -> Tensor:
     """The matrix filled up to whole groups and whole blocks of outputs: the kernels read beyond other sizes.
 
@@ -90,7 +68,7 @@ def _filled(rows: Tensor) -> Tensor:
 
 
 @torch.inference_mode()
-def _refuse_gap(linear: "Int4Linear | Int8Linear", matrix: Tensor) -> None:
+def _refuse_gap(linear: Int4Linear, matrix: Tensor) -> None:
     """Raises ModelError unless the first outputs of a few rows are those of the matrix `[some, in]`."""
     noise = torch.randn(_PROBE, linear.n_in, generator=torch.Generator().manual_seed(0)).to(matrix.device, DTYPE)
     wanted = noise.float() @ matrix.t()
@@ -98,4 +76,4 @@ def _refuse_gap(linear: "Int4Linear | Int8Linear", matrix: Tensor) -> None:
         wanted += linear.bias[: len(matrix)]
     gap = float((linear(noise)[:, : len(matrix)].float() - wanted).abs().max() / wanted.std().clamp(min=1e-6))
     if not gap < 0.1:
-        raise ModelError(f"int{linear.bits} weights are multiplied wrongly here (by {gap:.2g}): name another --draft")
+        raise ModelError(f"int4 weights are multiplied wrongly here (by {gap:.2g}): name another --draft")

@@ -27,7 +27,6 @@ from specviz.engine.model.selftest import tolerance
 Tensor = torch.Tensor
 Multiply = Callable[[Tensor], Tensor]
 Make = Callable[[Tensor, Tensor | None], Multiply]  # of a weight `[out, in]` and a bias
-Light = Callable[[Correction], Multiply]
 Linear = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # rows `[.., in]`, weight `[out, in]`, bias
 
 _ATTENTION, _MLP = ("q_proj", "k_proj", "v_proj", "o_proj"), ("gate_proj", "up_proj", "down_proj")
@@ -54,7 +53,7 @@ class Norm:
 
 
 class DirectLayer:
-    """Stands in a backend's list of layers. `make` packs a weight, `light` a correction of it, `norm` reads a norm.
+    """Stands in a backend's list of layers. `make` packs a weight, `norm` reads a norm.
 
     Raises AttributeError for a layer that is built otherwise.
     """
@@ -64,7 +63,6 @@ class DirectLayer:
         layer: Any,
         make: Make,
         dtype: torch.dtype,
-        light: Light = lambda correction: correction,
         norm: "Callable[[Any, torch.dtype], Multiply]" = lambda module, dtype: Norm.of(module, dtype),
     ) -> None:
         attention, mlp = layer.self_attn, layer.mlp
@@ -85,10 +83,10 @@ class DirectLayer:
         )
         self.of_query = norm(attention.q_norm, dtype) if normed else None
         self.of_key = norm(attention.k_norm, dtype) if normed else None
-        self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make, light)
-        self.out = _joined([attention.o_proj], make, light)
-        self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make, light)
-        self.down = _joined([mlp.down_proj], make, light)
+        self.qkv = _joined([attention.q_proj, attention.k_proj, attention.v_proj], make, dtype)
+        self.out = _joined([attention.o_proj], make, dtype)
+        self.gate_up = _joined([mlp.gate_proj, mlp.up_proj], make, dtype)
+        self.down = _joined([mlp.down_proj], make, dtype)
 
     @property
     def dense(self) -> "list[Dense]":
@@ -121,7 +119,7 @@ class DirectLayer:
         return hidden + self.down(silu(gate) * up)
 
 
-def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
+def _joined(linears: list[Any], make: Make, dtype: torch.dtype) -> Multiply:
     """One product in place of several with the same input. Raises AttributeError for what is no linear layer."""
     if any(not isinstance(linear, nn.Linear) for linear in linears):
         raise AttributeError("no plain linear layer")
@@ -140,8 +138,7 @@ def _joined(linears: list[Any], make: Make, light: Light) -> Multiply:
     correction = joined(corrections, [linear.out_features for linear in linears])
     if correction is None:
         return product
-    added = light(correction)
-    return lambda rows: product(rows) + added(rows)
+    return Corrected(product, correction.to(dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +151,17 @@ class Dense:
 
     def __call__(self, rows: Tensor) -> Tensor:
         return self.multiply(rows, self.weight, self.bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A product, and what is added to it."""
+
+    product: Multiply
+    correction: Correction
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        return self.product(rows) + self.correction(rows)
 
 
 @torch.no_grad()  # not inference mode: its tensors could never be learnt behind
