@@ -13,7 +13,7 @@ def test_tables_are_printed_and_are_data(cli: Cli) -> None:
     done = cli("lab", "papers", "hsd", "--quick")
     assert done.code == 0
     assert "11/9 = 1.222" in done.out
-    (toys,) = json.loads(cli("lab", "papers", "hsd", "--quick", "--json").out)["hsd"].values()
+    toys = json.loads(cli("lab", "papers", "hsd", "--quick", "--json").out)["hsd"]["toys"]
     assert toys[0]["HSD, blockwise"] == "11/9 = 1.222"
 
 

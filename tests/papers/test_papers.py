@@ -88,6 +88,17 @@ def test_the_numbers_of_a_page_are_those_of_its_last_run(paper: Paper, key: str)
     assert paper.tables[key]().markdown() == written, "specviz lab papers --page docs/papers writes it anew"
 
 
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.name)
+def test_no_table_of_ours_is_typed_by_hand(paper: Paper) -> None:
+    """Outside of the markers stand formulas, counterexamples, and what a paper published."""
+    page = _page(paper)
+    for rows in places(page).values():
+        page = page.replace(rows, "")
+    heads = re.findall(r"(?<=\n\n)\|([^|\n]*)\|", page)
+    assert heads
+    assert {head.strip() for head in heads} <= {"what", "place", "task, target", "model", "pair", "rule"}
+
+
 def _shown(paper: Paper) -> dict[str, RoundRecord]:
     """The rounds that a page opens, by recording and place."""
     out: dict[str, RoundRecord] = {}

@@ -11,6 +11,7 @@ from specviz.errors import SpecvizError
 from specviz.registry import pick
 from specviz_lab.papers.table import ComputedTable, filled, papers
 
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
@@ -20,12 +21,18 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.option(
     "--page", "to", type=_FOLDER, metavar="FOLDER", help="Write them into NAME.md there, between its markers."
 )
+@flag("--measure", "First decode anew what is kept in benchmarks/papers as counts; takes an hour.")
+@click.option(
+    "--prompts", type=_FILE, metavar="FILE", help="With --measure: the prompts, as a file of lines or JSON lines."
+)
 @JSON
-def command(names: tuple[str, ...], quick: bool, to: Path | None, as_json: bool) -> None:
+def command(
+    names: tuple[str, ...], quick: bool, to: Path | None, measure: bool, prompts: Path | None, as_json: bool
+) -> None:
     """Recompute what stands beside the published numbers of a paper; all papers without a NAME.
 
-    By enumeration, by the modelled clock or by replay of recorded rounds: nothing is timed, and the same numbers come
-    out on any machine.
+    By enumeration, by the modelled clock, by replay of recorded rounds, and out of counts and times that are kept in
+    benchmarks/papers: nothing is timed here, and the same numbers come out on any machine.
 
     \b
       specviz lab papers hsd
@@ -36,6 +43,10 @@ def command(names: tuple[str, ...], quick: bool, to: Path | None, as_json: bool)
     if to is not None:
         for paper in chosen:
             _page(to, paper.name)
+    if measure:
+        for paper in chosen:
+            if paper.measure is not None:
+                paper.measure(prompts)
     computed = {paper.name: paper.compute(quick) for paper in chosen}
     if to is not None:
         for name, tables in computed.items():
@@ -68,4 +79,6 @@ def _print(title: str, table: ComputedTable) -> None:
     with standard_output(160) as console:
         console.print(title, style="bold")
         console.print(shown)
+        if table.note:
+            console.print(table.note)
         console.print()

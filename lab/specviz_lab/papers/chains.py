@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.events import Header
 from specviz.metrics.estimate import Estimate, mean_difference
 from specviz.metrics.replay_rules import links
-from specviz.runlog.fold import fold
+from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.trace import read_events
 from specviz.trace.bundled import assets, traces_in
@@ -37,9 +37,9 @@ class RecordedChain:
     kept: int
     tested: int
 
-    def expected(self, rule: Rule) -> float:
-        """Tokens that the rule keeps of such a chain."""
-        return sum(self.credits[rule])
+    def expected(self, rule: Rule, gamma: int | None = None) -> float:
+        """Tokens that the rule keeps of such a chain, or of its first `gamma` tokens."""
+        return sum(self.credits[rule][:gamma])
 
 
 def bundled_recordings() -> list[Path]:
@@ -70,9 +70,15 @@ def _chains(path: Path) -> tuple[str, tuple[RecordedChain, ...]]:
     run = fold(read_events(path))
     if run.header is None or not run.header.models.draft or not run.header.sampling.get("temperature"):
         return "", ()
-    return _title(run.header), tuple(
-        chain for record in run.rounds if (chain := _chain(path.parent.name + path.name, record))
-    )
+    return _title(run.header), tuple(chains_of(run, path.parent.name + path.name))
+
+
+def chains_of(run: Run, recording: str) -> Iterator[RecordedChain]:
+    """Those of its rounds that hold one, drawn, with both probabilities."""
+    for record in run.rounds:
+        chain = _chain(recording, record)
+        if chain is not None:
+            yield chain
 
 
 def _title(header: Header) -> str:

@@ -4,14 +4,15 @@ Greedy, so every setting writes the same text, and differences are paired by pro
 come out on a busy machine.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.commands import Prompt, Start
-from specviz.engine.run.local import LocalRun, Pair
 from specviz.events import Adapt, Event
-from specviz.methods.trained.pair_drafter import PairDrafter
+
+if TYPE_CHECKING:
+    from specviz.engine.run.local import Pair
 
 Counts = dict[str, int]  # rounds, tokens; calls and rows of the drafter, nodes sent; updates that were learnt
 
@@ -25,13 +26,23 @@ class Arm:
     knobs: Mapping[str, Any] = field(default_factory=dict)
 
 
-def decode(pair: Pair, arm: Arm, prompts: Sequence[Prompt], n_new: int) -> Iterator[Counts]:
+def decode(
+    pair: "Pair",
+    arm: Arm,
+    prompts: Sequence[Prompt],
+    n_new: int,
+    learnt: Callable[[Adapt], None] = lambda event: None,
+) -> Iterator[Counts]:
     """Of every prompt of a stream that one drafter serves; a prompt's own rows in the drafter are not counted."""
+    from specviz.engine.run.local import LocalRun  # which import torch
+    from specviz.methods.trained.pair_drafter import PairDrafter
+
     updates: list[str] = []
 
     def sink(event: Event) -> None:
         if isinstance(event, Adapt) and event.action != "skip":
             updates.append(event.action)
+            learnt(event)
 
     knobs = {"temperature": 0.0, "max_new_tokens": n_new, **arm.knobs}
     run = LocalRun(pair, Start(stream=list(prompts), method=arm.method, knobs=knobs, level="summary"), sink)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.metrics.estimate import Estimate
@@ -14,25 +15,30 @@ _PLACE = re.compile(r"^<!-- computed: (?P<key>[a-z-]+) -->\n(?P<rows>.*?)^<!-- e
 
 @dataclass(frozen=True, slots=True)
 class ComputedTable:
-    """Cells as text; the first column names the row."""
+    """Cells as text; the first column names the row. `note`: where they are from, below them."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    note: str = ""
 
     def markdown(self) -> str:
         """Its lines, each with its end."""
         lines = (self.columns, ("---",) * len(self.columns), *self.rows)
-        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (f"\n{self.note}.\n" if self.note else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is recomputed of a paper. `tables`: by the key of their place; `slow`: keys that take more than a second."""
+    """What is recomputed of a paper. `tables`: by the key of their place; `slow`: keys that take more than a second.
+
+    `measure`: decodes a file of prompts, or the bundled ones, and keeps the counts that tables are worked out from.
+    """
 
     name: str
     title: str
     tables: Mapping[str, Callable[[], ComputedTable]]
     slow: frozenset[str] = frozenset()
+    measure: Callable[[Path | None], None] | None = None
 
     def compute(self, quick: bool = False) -> dict[str, ComputedTable]:
         """Every table by its key; `quick`: without the slow ones."""

@@ -3,19 +3,36 @@
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 
+from specviz.commands import Prompt
 from specviz.events import Expansion, Node
+from specviz.metrics.differences import difference_of, growth_of
 from specviz.metrics.estimate import Estimate, mean_difference
 from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
+from specviz.sources.prompts import load_prompts
 from specviz.trace import read_events
 from specviz.trace.bundled import bundled_traces
+from specviz_lab.papers.decoded import Arm, decode
+from specviz_lab.papers.kept import clocked, counts, keep_counts, ratio
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, rows_of, within
 
 _BLOCKS, _LEVELS, _STREAM = "explain-specblock", "explain-eagle3", "stream-specblock"
 _BUDGETS = (1, 4, 8, 12, 16, 24)
 _STEPS = (0.02, 0.05, 0.1)  # a drafter's call, in passes of the target
 _CALLS = {_BLOCKS: 2, _LEVELS: 8}
+_DRAFTERS = {"eagle3": "EAGLE-3", "rank": "10 starts", "cap6": "6", "cap4": "4"}
+_NODES, _ALIKE = (8, 24, 60), ("fixed2", "fixed3", "fixed4")
+# A stream whose subject shifts, of questions short enough to be read quickly; learning with a rate for large drafters.
+_KINDS, _EACH, _SHORT = ("math_reasoning", "translation"), 12, 150
+_LEARNING = {"adapt": "on", "adapt_lr_full": 2e-5}
+_POLICIES = (
+    Arm("never", "specblock"),
+    Arm("bandit", "specblock", _LEARNING),
+    Arm("always", "specblock", {**_LEARNING, "adapt_cost_scale": 0, "adapt_budget": 1, "adapt_caution": 0}),
+)
 # Llama-3.1-8B at T = 0: calls a round, share of drafting in a round, speed-up, tokens a round.
 _PUBLISHED = "EAGLE-3 | 8 | .31 | 3.59 | 5.89\nSpecBlock | 2 | .16 | 3.92 | 5.16"
 
@@ -90,6 +107,120 @@ def _published() -> ComputedTable:
     return ComputedTable(("method", *names), rows_of(lines))
 
 
+def _arms(fixed: Sequence[int], caps: Sequence[int]) -> list[Arm]:
+    """EAGLE-3 and SpecBlock with as many nodes, its starts fewer, its widths all alike."""
+    arms = []
+    for nodes in (*_NODES, -1):
+        end, equal = _word(nodes), {"node_budget": nodes}
+        arms += [Arm(f"eagle3{end}", "eagle3", {**equal, "d_max": 8} if nodes > 0 else equal)]
+        arms += [Arm(f"rank{end}", "specblock", equal)]
+        arms += [Arm(f"cap{cap}{end}", "specblock", {**equal, "start_cap": cap}) for cap in caps]
+        if nodes > 0:
+            alike = {"width_mode": "fixed", **equal}
+            arms += [Arm(f"fixed{n}{end}", "specblock", {**alike, "widths": ["2", str(n), "10", "0"]}) for n in fixed]
+    return [*arms, Arm(f"oracle{_word(24)}", "specblock", {"node_budget": 24, "width_mode": "oracle"})]
+
+
+def _word(nodes: int) -> str:
+    return f" {nodes}" if nodes > 0 else " auto"
+
+
+def _starts() -> ComputedTable:
+    prompts, note = counts("specblock", "smollm2")
+    lines = []
+    for nodes in (*_NODES, -1):
+        line = ["as many as pay" if nodes < 0 else str(nodes)]
+        theirs = ratio([arms[f"eagle3{_word(nodes)}"] for arms in prompts.values()], "tokens", "rounds")
+        for arm in _DRAFTERS:
+            told = [arms[f"{arm}{_word(nodes)}"] for arms in prompts.values()]
+            length = ratio(told, "tokens", "rounds")
+            of = "" if arm == "eagle3" else f", {within(_and_one(growth_of(length, theirs)), 2)} of its length"
+            calls, rows = (ratio(told, what, "rounds").value for what in ("calls", "rows"))
+            line.append(f"{decimal(length.value, 2)}; {decimal(calls, 1)} calls, {decimal(rows, 0)} rows{of}")
+        lines.append(line)
+    return ComputedTable(("nodes", *_DRAFTERS.values()), rows_of(lines), f"{len(prompts)} prompts, {note}")
+
+
+def _and_one(growth: Estimate) -> Estimate:
+    low, high = growth.interval or (growth.value, growth.value)
+    return Estimate(value=1 + growth.value, interval=(1 + low, 1 + high), n=growth.n)
+
+
+def _fixed() -> ComputedTable:
+    lines, notes = [], []
+    for key, words in (("smollm2", "SmolLM2"), ("pair", "embedded")):
+        prompts, note = counts("specblock", key)
+        widths = sorted({arm.split()[0] for arms in prompts.values() for arm in arms if arm.startswith("fixed")})
+        for nodes in _NODES:
+            by_width = {
+                width: ratio([arms[f"{width} {nodes}"] for arms in prompts.values()], "tokens", "rounds")
+                for width in ("rank", *widths)
+            }
+            best = max(widths, key=lambda width: by_width[width].value)
+            told = [decimal(by_width[width].value, 2) for width in ("rank", *_ALIKE) if width in by_width]
+            told += ["—"] * (1 + len(_ALIKE) - len(told))
+            gain = within(difference_of(by_width["rank"], by_width[best]), 3)
+            oracle = ratio([arms["oracle 24"] for arms in prompts.values()], "tokens", "rounds")
+            lines.append((words, str(nodes), *told, gain, decimal(oracle.value, 2) if nodes == 24 else "—"))
+        notes.append(f"{words}: {len(prompts)} prompts, {note}")
+    alike = (f"all {width.removeprefix('fixed')}" for width in _ALIKE)
+    names = ("nodes", "by rank", *alike, "by rank less the best of these", "by true ranks")
+    return ComputedTable(("pair", *names), rows_of(lines), "; ".join(notes))
+
+
+def _stream() -> ComputedTable:
+    prompts, note = counts("specblock", "stream")
+    places = list(prompts)
+    half, lines = len(places) // 2, []
+    for arm in _POLICIES:
+        told = [prompts[place][arm.name] for place in places]
+        never = [prompts[place]["never"] for place in places]
+        lengths = [decimal(ratio(part, "tokens", "rounds").value, 2) for part in (told[:half], told[half:], told)]
+        gain = difference_of(ratio(told, "tokens", "rounds"), ratio(never, "tokens", "rounds"))
+        more = "—" if arm.name == "never" else within(gain, 3)
+        rounds, updates = (sum(int(of[what]) for of in told) for what in ("rounds", "updates"))
+        lines.append((arm.name, *lengths, more, str(rounds), str(updates)))
+    names = ("first kind", "second kind", "tokens a round", "more than never", "rounds", "updates")
+    return ComputedTable(("learning", *names), rows_of(lines), f"{half} prompts of each kind, {note}")
+
+
+def measure(path: Path | None) -> None:
+    """Decode prompts of several kinds with every tree, and a stream of two kinds while learning."""
+    from specviz.engine.run.local import load_pair  # which import torch
+    from specviz.engine.run.prepare import encode_prompt
+
+    command = f"specviz lab papers specblock --measure{'' if path is None else f' --prompts {path.name}'}"
+    for key, target, fixed, most, n_new in (("pair", None, (2, 3, 4), 9, 64), ("smollm2", "smollm2", (2, 4), 12, 48)):
+        pair = load_pair(target, needs_draft=False, dtype=target and "bfloat16", threads=1)
+        pair.runtime.begin()
+        asked = load_prompts(path if target else None).stream
+        if target:
+            asked = tuple(p for p in asked if len(encode_prompt(pair.target.tokenizer, p.text, True)) <= _SHORT)
+        every = _arms(fixed, (4, 6))
+        chosen = _in_turn(asked)[:most]
+        keep_counts("specblock", key, {p.where: _decoded(pair, every, p, n_new) for p in chosen}, command)
+        if target:
+            kinds = [[p for p in asked if p.domain == kind][:_EACH] for kind in _KINDS]
+            stream = [prompt for kind in kinds for prompt in kind]
+            told = {arm.name: list(decode(pair, arm, stream, 32)) for arm in _POLICIES}
+            by_prompt = {p.where: {name: told[name][k] for name in told} for k, p in enumerate(stream)}
+            keep_counts("specblock", "stream", by_prompt, command)
+
+
+def _decoded(pair: Any, arms: Sequence[Arm], prompt: Prompt, n_new: int) -> dict[str, Any]:
+    return {arm.name: next(iter(list(decode(pair, arm, [prompt], n_new)))) for arm in arms}
+
+
+def _in_turn(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """One of every kind, then the next of every kind."""
+    seen: Counter[str] = Counter()
+    turns = []
+    for prompt in prompts:
+        turns.append(seen[prompt.domain])
+        seen[prompt.domain] += 1
+    return [prompt for _, prompt in sorted(zip(turns, prompts, strict=True), key=lambda pair: pair[0])]
+
+
 def _ranks() -> ComputedTable:
     counts: Counter[tuple[int, int]] = Counter()
     for name in (_BLOCKS, _STREAM):
@@ -117,5 +248,16 @@ def _widths() -> ComputedTable:
 PAPER = Paper(
     "specblock",
     "SpecBlock",
-    {"widths": _widths, "budget": _budget, "clock": _clock, "published": _published, "ranks": _ranks},
+    {
+        "widths": _widths,
+        "budget": _budget,
+        "clock": _clock,
+        "published": _published,
+        "timed": lambda: clocked("specblock", "timed"),
+        "starts": _starts,
+        "fixed": _fixed,
+        "stream": _stream,
+        "ranks": _ranks,
+    },
+    measure=measure,
 )

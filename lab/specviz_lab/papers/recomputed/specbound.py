@@ -9,6 +9,7 @@ from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.trace.bundled import bundled_traces
 from specviz.whatif import replay_texts
+from specviz_lab.papers.kept import clocked
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, rows_of
 
 _RECORDING = "code-specbound"
@@ -152,5 +153,12 @@ def _ledger() -> ComputedTable:
 PAPER = Paper(
     "specbound",
     "SpecBound",
-    {"ledger": _ledger, "law": _law, "gate": _gate, "published": _published, "ablation": _ablation},
+    {
+        "ledger": _ledger,
+        "law": _law,
+        "gate": _gate,
+        "published": _published,
+        "ablation": _ablation,
+        "time": lambda: clocked("specbound", "time"),
+    },
 )

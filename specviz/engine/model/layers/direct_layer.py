@@ -161,7 +161,8 @@ class Corrected:
     correction: Correction
 
     def __call__(self, rows: Tensor) -> Tensor:
-        return self.product(rows) + self.correction(rows)
+        added: Tensor = self.correction(rows)
+        return self.product(rows) + added
 
 
 @torch.no_grad()  # not inference mode: its tensors could never be learnt behind
