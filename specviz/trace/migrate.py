@@ -105,9 +105,9 @@ def completed(header: Header, line: bytes) -> Header:
     )
 
 
-def _with_page(said: T, known: T) -> T:
+def _with_page(traits: T, known: T) -> T:
     """The traits with the page of the part that has the same ones by that name: headers named none at first."""
-    return known if not said.page and msgspec.structs.replace(said, page=known.page) == known else said
+    return known if not traits.page and msgspec.structs.replace(traits, page=known.page) == known else traits
 
 
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -111,12 +111,12 @@ def button() -> None:
         )
 
 
-def go(told: object) -> None:
+def go(wanted: object) -> None:
     """To another lesson, by its number or name; "" is none."""
-    if not isinstance(told, str) or not told:
+    if not isinstance(wanted, str) or not wanted:
         leave()
         return
     try:
-        address.put({LESSON: str(bundled_lessons()[lesson_id(told)].number), CLINIC: None})
+        address.put({LESSON: str(bundled_lessons()[lesson_id(wanted)].number), CLINIC: None})
     except SpecvizError as error:
         state.note(str(error))

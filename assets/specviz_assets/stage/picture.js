@@ -128,8 +128,8 @@ export class Picture {
     this.scale.show(page, k, motion, ms, this.head.marks);
     this.knobs.show(page);
     this.time.show(this.index, k, page.moments.length, this.moving);
-    put(this.said, moment.said);
-    this.said.title = moment.said;
+    put(this.said, moment.sentence);
+    this.said.title = moment.sentence;
     put(this.counts, moment.counts.text);
     this.counts.title = moment.counts.text;
     this.phases.setAttribute("aria-label", moment.phase_text);

@@ -149,9 +149,9 @@ export class WhatIfStage extends Stage {
       this.k = this.page.moments.length - 1;
     }
     put(this.iffWords, answer.sentence ?? "");
-    put(this.iffSure, this.changed ? [answer.told ? "exact" : "cannot be told", answer.warns && `⚠ ${answer.warns}`].filter(Boolean).join(" · ") : "");
+    put(this.iffSure, this.changed ? [answer.decided ? "exact" : "cannot be told", answer.warns && `⚠ ${answer.warns}`].filter(Boolean).join(" · ") : "");
     this.iff.classList.toggle("lossy", Boolean(answer.warns));
-    this.iffSure.dataset.sure = answer.told ? "exact" : "";
+    this.iffSure.dataset.sure = answer.decided ? "exact" : "";
     if (this.page && (this.page !== was || !this.playing)) this.draw(false, { page: this.page, k: this.k });
   }
 

@@ -49,10 +49,10 @@ def bundled_recordings() -> list[Path]:
 
 def healthy_recordings() -> list[Path]:
     """The healthy twins of the clinic. Raises SpecvizError outside a checkout, which alone holds them."""
-    found = [f / "run.sv.jsonl.gz" for root in usual_folders() for case, f in cases_in(root) if not case.ill]
-    if not found:
+    recordings = [f / "run.sv.jsonl.gz" for root in usual_folders() for case, f in cases_in(root) if not case.ill]
+    if not recordings:
         raise SpecvizError("the recordings of benchmarks/clinic are part of a checkout: run it there, or with --quick")
-    return found
+    return recordings
 
 
 def by_pair(paths: list[Path]) -> dict[str, list[RecordedChain]]:

@@ -221,9 +221,9 @@ class Session:
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if pausing is not None:
             took = now.ended_ns - now.started_ns
-            said = pausing.take(self.number, took, len(now.tokens), drafted=asked is not None)
-            if said is not None:
-                now.facts.append(Warn(code="auto", message=said))
+            notice = pausing.take(self.number, took, len(now.tokens), drafted=asked is not None)
+            if notice is not None:
+                now.facts.append(Warn(code="auto", message=notice))
         if self.sink:
             self.sink.round(now)
         return now

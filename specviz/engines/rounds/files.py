@@ -125,7 +125,7 @@ def _json(path: Path, out: Path, rule: str | None, head: list[str], lines: Itera
     raise NotRounds(f"{path} is {page}none of the files that are read")
 
 
-def _each(made: Imported, path: Path, lines: Iterator[str], wanted: Any, take: Any) -> None:
+def _each(imported: Imported, path: Path, lines: Iterator[str], wanted: Any, take: Any) -> None:
     """Every line; one that is torn ends the file, others of another kind are passed over and counted."""
     passed = 0
     for n, line in enumerate(lines, 1):
@@ -133,7 +133,7 @@ def _each(made: Imported, path: Path, lines: Iterator[str], wanted: Any, take: A
             continue
         value = _decoded(line)
         if value is None:
-            made.trace.warn("cut_short", f"line {n} of {path.name} is no JSON: what stands before it is shown")
+            imported.trace.warn("cut_short", f"line {n} of {path.name} is no JSON: what stands before it is shown")
             break
         if not wanted(value):
             passed += 1
@@ -141,10 +141,10 @@ def _each(made: Imported, path: Path, lines: Iterator[str], wanted: Any, take: A
         try:
             take(value)
         except (TraceError, TypeError, ValueError) as error:  # what stands before it stays
-            made.trace.close("error", f"line {n}: {error}")
-            raise TraceError(f"{path} line {n}: {error}; what stands before it is in {made.trace.path}") from None
+            imported.trace.close("error", f"line {n}: {error}")
+            raise TraceError(f"{path} line {n}: {error}; what stands before it is in {imported.trace.path}") from None
     if passed:
-        made.trace.warn("lines_passed", f"{passed} lines of {path.name} say nothing of speculative decoding")
+        imported.trace.warn("lines_passed", f"{passed} lines of {path.name} say nothing of speculative decoding")
 
 
 def _decoded(text: str) -> Any:

@@ -261,20 +261,20 @@ class LlamaLog:
         }
 
 
-def _write_round(out: Imported, each: _Round, finish: str | None, drawn: bool) -> None:
-    out.now = each.began
-    out.trace.round(n_drafted=each.n_draft)
-    kept = each.n_kept
-    for k, best in enumerate(each.rows or [[]] * each.n_draft):
+def _write_round(out: Imported, seen: _Round, finish: str | None, drawn: bool) -> None:
+    out.now = seen.began
+    out.trace.round(n_drafted=seen.n_draft)
+    kept = seen.n_kept
+    for k, best in enumerate(seen.rows or [[]] * seen.n_draft):
         if drawn or not best:
-            token, text = each.tokens[k] if k < kept else _NOBODY
+            token, text = seen.tokens[k] if k < kept else _NOBODY
         else:
             token, text = best[0][0], best[0][2]
         q = next((chance for one, chance, _ in best if one == token), None)
         out.trace.drafted(token, text, q=q, top=[(one, chance) for one, chance, _ in best])
-    behind = (each.n_added or 1) - 1 - kept  # the token that would have closed the round is counted by nobody
-    out.now = max(each.ended, each.began)
-    tokens, texts = [token for token, _ in each.tokens], [text for _, text in each.tokens]
+    behind = (seen.n_added or 1) - 1 - kept  # the token that would have closed the round is counted by nobody
+    out.now = max(seen.ended, seen.began)
+    tokens, texts = [token for token, _ in seen.tokens], [text for _, text in seen.tokens]
     out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)  # type: ignore[arg-type]
     if behind > 0:
         out.trace.warn("behind_stop", f"the engine counts {behind} accepted tokens behind the end of the text")

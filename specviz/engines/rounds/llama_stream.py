@@ -140,7 +140,7 @@ class LlamaStream:
 
     def _with_hidden(self, hidden: int) -> list[_Seen]:
         """Rounds that no chunk told of, put before the one whose counters grew most."""
-        most = max(self._rounds, key=lambda each: each.drafted)
+        most = max(self._rounds, key=lambda seen: seen.drafted)
         place, n = self._rounds.index(most), hidden + 1
         shares = [most.drafted // n + (k < most.drafted % n) for k in range(n)]
         kept, rounds = most.accepted, []

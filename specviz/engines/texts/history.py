@@ -60,7 +60,9 @@ class CountHistory:
     parts: dict[str, CountPart] = field(default_factory=dict)
     windows: list[CountWindow] = field(default_factory=list)
     per_part: list[dict[str, tuple[int, int]]] = field(default_factory=list)  # by window: rounds and accepted by part
-    given: list[Counted] = field(default_factory=list)  # looks that the source tells as they are, in place of windows
+    reported: list[Counted] = field(
+        default_factory=list
+    )  # looks that the source tells as they are, in place of windows
     began: float | None = None  # when the first window began, where that is told
     _together: int = 1  # windows of the source that one of `windows` is put together of
     _of_moment: set[str] = field(default_factory=set)  # parts that told of the newest moment
@@ -102,9 +104,9 @@ class CountHistory:
 
     def looks(self) -> list[Counted]:
         """The windows added up, oldest first, behind a look at nothing; of one whose begin is not told, it alone."""
-        if self.given or not self.windows:
-            apart = [replace(look, wall=_USUAL_S * k, span=self.span) for k, look in enumerate(self.given)]
-            return apart if len(apart) > 1 else self.given
+        if self.reported or not self.windows:
+            apart = [replace(look, wall=_USUAL_S * k, span=self.span) for k, look in enumerate(self.reported)]
+            return apart if len(apart) > 1 else self.reported
         walls = self._walls()
         began = self.began if self.began is not None or len(walls) == 1 else walls[0] - _gap(walls)
         out = [] if began is None else [self._look(began, None)]

@@ -73,9 +73,9 @@ def _parted(columns: list[list[Hits]], first: int, last: int) -> ChangePoint | N
     """The strongest change of that stretch, over all positions."""
     best: tuple[float, ChangePoint] | None = None
     for position, column in enumerate(columns):
-        told = _best_cut(column[first:last])
-        if told is not None and (best is None or told[0] > best[0]):
-            gain, cut, before, after, by = told
+        cut_here = _best_cut(column[first:last])
+        if cut_here is not None and (best is None or cut_here[0] > best[0]):
+            gain, cut, before, after, by = cut_here
             best = gain, ChangePoint(first + cut, position, before, after, by)
     return best[1] if best is not None else None
 

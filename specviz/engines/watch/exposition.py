@@ -56,4 +56,4 @@ def read_samples(text: str, where: str) -> list[MetricSample]:
 
 
 def _unescaped(words: str) -> str:
-    return re.sub(r"\\[\\\"n]", lambda found: _ESCAPES[found[0]], words)
+    return re.sub(r"\\[\\\"n]", lambda match: _ESCAPES[match[0]], words)

@@ -196,8 +196,8 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     rates = [look.accept_rate for look in looks if look.accept_rate is not None] if last.span else []
     acceptance = _share_kept(accepted, drafted, fmean(rates) if rates else last.accept_rate)
     points = tuple(map(_point, steps))
-    found = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
-    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after, c.by) for c in found)
+    points_of_change = [] if not steps else change_points([(step.counts[0] or 0, step.kept) for step in steps])
+    changes = tuple(SeenChange(steps[c.at].after.wall, c.position, c.before, c.after, c.by) for c in points_of_change)
     speed = generated / seconds if generated and seconds else None
     now = None if whole or last.span else next((p.length for p in reversed(points) if p.length is not None), None)
     return WatchPicture(
@@ -281,9 +281,9 @@ def usual_length(engines: Sequence[EngineShare], ill: Sequence[EngineShare]) -> 
     return median(engine.length or 1.0 for engine in engines if engine not in ill and engine.length is not None)
 
 
-def _share_kept(accepted: int | None, drafted: int | None, told: float | None = None) -> float | None:
-    """Of drafted tokens; `told` where they were not counted; None where that cannot be, for it is above 1."""
-    share = accepted / drafted if drafted and accepted is not None else told
+def _share_kept(accepted: int | None, drafted: int | None, rate: float | None = None) -> float | None:
+    """Of drafted tokens; `rate` where they were not counted; None where that cannot be, for it is above 1."""
+    share = accepted / drafted if drafted and accepted is not None else rate
     return share if share is not None and share <= 1 else None
 
 

@@ -208,11 +208,11 @@ class HradConfig:
         """Agreement of its classes with the true ones on held-out rounds beyond that of chance (Cohen): 1 is perfect, 0
         that of a guess; 0 without such rounds."""
         n = sum(map(sum, self.confusion))
-        found, said = (
+        true, named = (
             [sum(row) for row in self.confusion],
             [sum(column) for column in zip(*self.confusion, strict=True)],
         )
-        chance = sum(a * b for a, b in zip(found, said, strict=True))  # of n^2
+        chance = sum(a * b for a, b in zip(true, named, strict=True))  # of n^2
         right = sum(row[s] for s, row in enumerate(self.confusion))
         return (right * n - chance) / (n * n - chance) if n * n > chance else 0.0
 

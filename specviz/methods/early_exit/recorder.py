@@ -211,8 +211,8 @@ def _block(target: Model, heads: Heads, rows: ForwardBatch, tokens: list[int], l
     for layer in sorted(layers):
         logits = heads.logits(layer, rows.climb(layer)[0])
         ids = heads.named(layer)
-        told = logits if ids is None else logits.index_select(-1, ids)
-        top1, conf = fetch(logits.argmax(-1), confidences(told, layer, target.n_layers))
+        named = logits if ids is None else logits.index_select(-1, ids)
+        top1, conf = fetch(logits.argmax(-1), confidences(named, layer, target.n_layers))
         tables += [
             ExitTable(pos=rows.position(row), layer=layer, top1=top1[row], conf=[six(c) for c in conf[row]])
             for row in range(len(rows))

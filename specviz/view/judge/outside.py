@@ -138,20 +138,20 @@ def _checked(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[tu
             yield f"counted by {running(report.of)}", _told(report)
 
 
-def _told(each: Reported) -> str:
+def _told(report: Reported) -> str:
     parts = [
         f"{value} {name}"
         for name, value in (
-            ("requests", each.n_requests),
-            ("rounds", each.n_rounds),
-            ("drafted", each.n_drafted),
-            ("accepted", each.n_accepted),
-            ("new tokens", each.n_emitted),
+            ("requests", report.n_requests),
+            ("rounds", report.n_rounds),
+            ("drafted", report.n_drafted),
+            ("accepted", report.n_accepted),
+            ("new tokens", report.n_emitted),
         )
         if value is not None
     ]
-    if each.draft_acceptance_rate is not None:
-        parts.append(f"acceptance {prob(each.draft_acceptance_rate)}")
-    if each.mean_acceptance_length is not None:
-        parts.append(f"{number(each.mean_acceptance_length, 2)} tokens a drafting round")
+    if report.draft_acceptance_rate is not None:
+        parts.append(f"acceptance {prob(report.draft_acceptance_rate)}")
+    if report.mean_acceptance_length is not None:
+        parts.append(f"{number(report.mean_acceptance_length, 2)} tokens a drafting round")
     return " · ".join(parts)

@@ -68,7 +68,7 @@ class DecidedRound:
                 StageMoment(
                     phase=int(Phase.CLOSE),
                     phase_text="what if",
-                    said=sentence,
+                    sentence=sentence,
                     selected=selected,
                     counts=Counts(counts),
                     nodes=places,

@@ -51,7 +51,7 @@ class RoundMoments:
             StageMoment(
                 phase=int(frame.phase),
                 phase_text=frame.phase_text,
-                said=moment_sentence(self.run, frame, self.round_tree, now),
+                sentence=moment_sentence(self.run, frame, self.round_tree, now),
                 selected=frame.selected if frame.selected is not None else ROOT,
                 counts=frame.counts,
                 nodes=tuple(map(looks.__getitem__, seen)),

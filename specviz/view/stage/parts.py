@@ -100,7 +100,7 @@ class StageMoment(msgspec.Struct, frozen=True, omit_defaults=True):
 
     phase: int
     phase_text: str  # "phase 4/6 ACCEPT/REJECT"
-    said: str  # a sentence for the caption and screen readers
+    sentence: str  # a sentence for the caption and screen readers
     selected: int  # the node that something just happened to
     counts: Counts
     nodes: tuple[int, ...]
@@ -180,7 +180,7 @@ class StageWhatIf(msgspec.Struct, frozen=True, omit_defaults=True):
     draws: dict[str, float]
     change: str = ""
     sentence: str = ""
-    told: bool = False
+    decided: bool = False
     note: str = ""
     lossy: tuple[str, ...] = ()
     warns: str = ""

@@ -69,7 +69,7 @@ def what_if_round(builder: FrameBuilder, index: int, change: Change) -> StageWha
         base,
         change=shown.change,
         sentence=shown.sentence,
-        told=shown.decided,
+        decided=shown.decided,
         note=shown.note,
         warns=_warns(decision.verifier, shown.law) if change.verifier is not None else "",
         round=_ChangedRound(builder, index, decision, decision.now, shown).page() if decision.now is not None else None,
@@ -102,7 +102,7 @@ def _exits(builder: FrameBuilder, index: int, replay: ExitReplay, base: StageWha
         knobs=(*moves, *others),
         change=changed_words(change),
         sentence=f"{exits_words(replayed, change)} {next_words(replayed)}",
-        told=True,
+        decided=True,
         round=exits_round(builder, index, replayed),
     )
 

@@ -52,9 +52,11 @@ def test_the_svg_is_what_the_page_shows(name: str, tmp_path: Path) -> None:
     tags = {each.tag.removeprefix(_SVG) for each in root.iter()}
     assert tags <= {"svg", "title", "desc", "g", "rect", "path", "text", "image", "clipPath"}
     words = "".join("".join(each.itertext()) for each in root.iter(f"{_SVG}text"))
-    assert all(each in words.replace(" ", "") for each in page.moments[-1].said.replace(" ", "").split(".")[0].split())
+    assert all(
+        each in words.replace(" ", "") for each in page.moments[-1].sentence.replace(" ", "").split(".")[0].split()
+    )
     last = page.moments[-1]
-    assert root.findtext(f"{_SVG}desc") == f"{page.place}: {last.phase_text}. {last.said}"
+    assert root.findtext(f"{_SVG}desc") == f"{page.place}: {last.phase_text}. {last.sentence}"
     with chromium() as browser:
         size = {"width": int(root.attrib["width"]), "height": int(root.attrib["height"])}
         tab = browser.new_page(viewport=size, device_scale_factor=2, offline=True)

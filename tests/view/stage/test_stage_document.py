@@ -159,8 +159,8 @@ def test_a_level_of_which_nothing_is_sent_says_so() -> None:
         for moment in one_round(player.builder, index).moments:
             if moment.phase == 2 and not moment.fresh:
                 seen += 1
-                assert "nothing of it is sent" in moment.said
-            assert moment.said.strip() not in ("", ".")
+                assert "nothing of it is sent" in moment.sentence
+            assert moment.sentence.strip() not in ("", ".")
     assert seen
 
 
@@ -169,7 +169,7 @@ def test_the_last_sentence_counts_what_was_written() -> None:
     for level in ("full", "none"):
         player = _player(make_events(temperature=0.8, new_tokens=40, level=level))
         for index, record in enumerate(player.run.rounds):
-            said = one_round(player.builder, index).moments[-1].said
+            said = one_round(player.builder, index).moments[-1].sentence
             assert record.commit is not None
             kept = record.commit.kinds.count("accepted")
             n = len(record.commit.tokens)

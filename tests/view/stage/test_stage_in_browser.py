@@ -105,7 +105,7 @@ def test_every_phase_is_painted_as_the_document_says(tree: Path, opened: Open) -
     known: dict[str, str] = {}
     for moment in told.moments:
         _press(page, "ArrowRight")
-        page.wait_for_function("said => document.querySelector('.said').textContent === said", arg=moment.said)
+        page.wait_for_function("said => document.querySelector('.said').textContent === said", arg=moment.sentence)
         assert _phase(page) == moment.phase
         known |= {str(told.looks[at].id): told.looks[at].mark for at in moment.nodes}
         assert page.locator(".round").last.locator(".node").evaluate_all(_MARKS) == known

@@ -66,7 +66,7 @@ def test_what_a_cut_leaves_out_is_seen_to_be_cut(builder: FrameBuilder) -> None:
     assert found.round is not None
     marks = [look.mark for look in found.round.looks]
     assert marks.count("pruned") == len(builder.run.rounds[index].nodes) - 1
-    assert found.told
+    assert found.decided
     gamma = next(each.knob for each in found.knobs if each.knob.name == "gamma")
     assert (gamma.value, gamma.hi) == (1, builder.run.rounds[index].knobs["gamma"])
 
@@ -160,7 +160,7 @@ def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -
         assert follows(record)[: len(written)] == tuple(written), "the text is another one"
         assert "the text is the same" in found.sentence
         assert str(told.ends) in found.sentence
-        assert found.told
+        assert found.decided
         places = [(node.column, node.row) for node in found.round.looks]
         assert len(set(places)) == len(places)
         n_other += told.kept != told.was

@@ -150,8 +150,8 @@ class OpenScreen(PickScreen):
         hint.update(running(self._library.words(choice, self._summaries)) if choice is not None else "")
         self._paint_doors()
         model = self._listener
-        said = NOBODY if model is None else SAY_HINT.format(model=model.title)
-        self.query_one("#say", Input).placeholder = said
+        placeholder = NOBODY if model is None else SAY_HINT.format(model=model.title)
+        self.query_one("#say", Input).placeholder = placeholder
 
     def _paint_doors(self) -> None:
         line, here = Text(no_wrap=True), self._here

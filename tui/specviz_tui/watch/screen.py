@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import itemgetter
 
 from rich.text import Text
 from textual import work
@@ -111,7 +112,7 @@ def _events(picture: WatchPicture, cells: int, painter: Painter) -> list[Text]:
         for wall in picture.restarts
     ]
     out = []
-    for wall, words, style in sorted(events, key=lambda each: each[0])[-6:]:
+    for wall, words, style in sorted(events, key=itemgetter(0))[-6:]:
         clock = time.strftime("%H:%M:%S", time.localtime(wall))
         out.append(Text(clip(f"{clock}  {words}", cells), style=style))
     if not out and picture.positions:

@@ -17,11 +17,8 @@ class FindLine(Static):
     FindLine.-on { display: block; }
     """
 
-    said = ""  # where it was found, or how far it was looked
-
     def say(self, wanted: str, text: str) -> None:
         """`/ p/q < .3   r37 n14 · 2 of 3 in this round`; an empty filter ends it."""
-        self.said = text
         self.set_class(bool(wanted), "-on")
         keys = KEYS[self.app.size.width < 100]
         room = max(8, self.app.size.width - len(keys) - len(text) - 10)

@@ -230,7 +230,7 @@ def _ranks() -> ComputedTable:
                     counts[offer.true_bucket, offer.bucket] += 1
     lines = []
     for true, words in enumerate(("1", "2 to 4", "5 to 10", "over 10")):
-        row = [counts[true, told] for told in range(4)]
+        row = [counts[true, predicted] for predicted in range(4)]
         lines.append((f"rank {words}", *map(str, row), decimal(row[true] / sum(row), 2)))
     return ComputedTable(("true \\ predicted", "1", "2 to 4", "5 to 10", "over 10", "right"), rows_of(lines))
 

@@ -206,8 +206,8 @@ def locate(name: str, option: str) -> str:
     path = checked_path(name, option)
     where = hub.resolve(name, option) if path is None else str(path)
     kind = model_folder.kind_of(where)
-    said = f"{option} {model_folder.shown(name)}"
-    with one_line(said):
+    flag = f"{option} {model_folder.shown(name)}"
+    with one_line(flag):
         try:
             if kind == "file":
                 gguf_model.check(Path(where))
@@ -216,7 +216,7 @@ def locate(name: str, option: str) -> str:
                     model_folder.check(Path(where))
                 families.introduce(Path(where))
         except ModelError as error:
-            raise ModelError(f"{said}: {error}") from None
+            raise ModelError(f"{flag}: {error}") from None
     return where
 
 

@@ -58,7 +58,7 @@ class Scrape:
         if not looks or not any(look.speculates for look in looks):
             return []
         history = CountHistory(looks[-1].engine, "" if len(looks) == 1 else "between the scrapes", looks[-1].models)
-        history.given = looks
+        history.reported = looks
         history.windows = [CountWindow(0.0)]
         return [history]
 

@@ -22,7 +22,7 @@ FAR = 1e9
 
 @dataclass(frozen=True, slots=True)
 class AskScene:
-    """`here`: the step, as refusals name it; `index`: the round, `node`: the one named, if any; `given`: the lesson's
+    """`here`: the step, as refusals name it; `index`: the round, `node`: the one named, if any; `fields`: the lesson's
     own fields."""
 
     here: str
@@ -30,7 +30,7 @@ class AskScene:
     open: Opener
     index: int
     node: int | None
-    given: Mapping[str, Any]
+    fields: Mapping[str, Any]
     worked_out: dict[str, Any] = field(default_factory=dict)  # what several questions of a lesson share
 
     @property

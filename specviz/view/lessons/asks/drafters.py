@@ -56,10 +56,10 @@ class _Evidence:
 
 def _evidence(scene: AskScene) -> _Evidence:
     """The round that `run` and `round` name."""
-    player, r = scene.open(str(scene.given["run"])), int(scene.given.get("round", 1))
+    player, r = scene.open(str(scene.fields["run"])), int(scene.fields.get("round", 1))
     index = player.run.find(0, r)
     if index is None or (end := player.run.rounds[index].end) is None:
-        raise scene.refuse(f"{scene.given['run']} has no round {r}")
+        raise scene.refuse(f"{scene.fields['run']} has no round {r}")
     record, family = player.run.rounds[index], player.builder.round_tree(index)
     judged = [node for node in family.kept_nodes if node in record.verdicts]
     judged.sort(key=lambda node: (record.verdicts[node].status != "accepted", node))

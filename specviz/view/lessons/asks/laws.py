@@ -57,7 +57,7 @@ def law(scene: AskScene) -> LessonQuestion:
     """How often the first token is written under `rule`."""
     two = TwoTokens(scene)
     a, b = two.names
-    right, (p, other), (q, q_other) = two.law(str(scene.given["rule"])), two.p, two.q
+    right, (p, other), (q, q_other) = two.law(str(scene.fields["rule"])), two.p, two.q
     if p <= q:
         raise scene.refuse("the first token must be the one that the draft offers too rarely")
     straight = min(q, p) + min(q_other, other)
@@ -91,7 +91,7 @@ def law(scene: AskScene) -> LessonQuestion:
 def lossy_rule(scene: AskScene) -> LessonQuestion:
     """Which of three rules writes another law. `rules`: tables of `rule`, `name` in words, and knobs."""
     two = TwoTokens(scene)
-    rules = scene.given.get("rules", ())
+    rules = scene.fields.get("rules", ())
     laws = [two.law(rule["rule"], **{name: rule[name] for name in rule if name not in _NO_KNOB}) for rule in rules]
     off = [k for k, value in enumerate(laws) if abs(value - two.p[0]) > 1e-9]
     if len(off) != 1:
@@ -111,7 +111,7 @@ def lossy_rule(scene: AskScene) -> LessonQuestion:
 
 def loosen(scene: AskScene) -> LessonQuestion:
     """Drag the `knob` of a lossy `rule` until the law is off by a tenth."""
-    two, rule, knob = TwoTokens(scene), str(scene.given["rule"]), str(scene.given["knob"])
+    two, rule, knob = TwoTokens(scene), str(scene.fields["rule"]), str(scene.fields["knob"])
     marks: list[SliderMark] = []
     for k in range(_STEPS + 1):
         slack = _LOOSEST * k / _STEPS

@@ -35,7 +35,7 @@ def _tokens(scene: AskScene) -> tuple[float, ...]:
 
 
 def _cost(scene: AskScene) -> float:
-    return float(scene.given.get("cost", 0.15))
+    return float(scene.fields.get("cost", 0.15))
 
 
 def _rows(brings: tuple[float, ...], cost: float, at: int) -> tuple[WhyRow, ...]:
@@ -100,7 +100,7 @@ def best_length(scene: AskScene) -> LessonQuestion:
 
 def break_even(scene: AskScene) -> LessonQuestion:
     """Drag the cost of a draft step to where a draft of K only just pays."""
-    brings, length = tokens(scene), int(scene.given.get("length", 4))
+    brings, length = tokens(scene), int(scene.fields.get("length", 4))
     even = (brings[length] - 1) / length
     marks: list[SliderMark] = []
     top = min(1.0, 2 * even)
@@ -123,7 +123,7 @@ def break_even(scene: AskScene) -> LessonQuestion:
 
 def even_cost(scene: AskScene) -> LessonQuestion:
     """How dear a draft step may be at most."""
-    brings, length = tokens(scene), int(scene.given.get("length", 2))
+    brings, length = tokens(scene), int(scene.fields.get("length", 2))
     value = brings[length]
     even = (value - 1) / length
     ideas = [

@@ -24,7 +24,7 @@ def _chain(scene: AskScene) -> list[int]:
 
 def other_rule(scene: AskScene) -> LessonQuestion:
     """How many the token by token rule would have kept of the same draft with the same numbers."""
-    rule = str(scene.given["rule"])
+    rule = str(scene.fields["rule"])
     now, was = _again(scene, Change(verifier=rule)), len(scene.family.accepted)
     kept = len(now.accepted)
     lost = next((test for test in now.tests if not test.passed), None)

@@ -91,14 +91,14 @@ def shapes(scene: AskScene) -> tuple[tuple[int, float], ...]:
 
     Rows begin at the drafter's first w choices and go on with its first choice. A node that was not sent counts as 0.
     """
-    n = int(scene.given.get("nodes", 4))
+    n = int(scene.fields.get("nodes", 4))
     out = []
     for width in range(1, n + 1):
         if n % width:
             continue
         values = []
         for index in range(len(scene.run.rounds)):
-            at = AskScene(scene.here, scene.player, scene.open, index, None, scene.given)
+            at = AskScene(scene.here, scene.player, scene.open, index, None, scene.fields)
             values.append(_expected(at, width, n // width))
         out.append((width, sum(values) / len(values)))
     return tuple(out)
@@ -121,7 +121,7 @@ def _expected(scene: AskScene, width: int, length: int) -> float:
 
 def best_shape(scene: AskScene) -> LessonQuestion:
     """Drag the width of a tree of so many nodes to where most is kept."""
-    n, values = int(scene.given.get("nodes", 4)), shapes(scene)
+    n, values = int(scene.fields.get("nodes", 4)), shapes(scene)
     most = max(value for _, value in values)
     best = [k for k, (_, value) in enumerate(values) if value > most - _ALIKE]
     marks: list[SliderMark] = []
