@@ -39,8 +39,8 @@ export class PosedStage extends Stage {
   tell() {}
 
   svg() {
-    const { phase_text: phase, said } = this.page.moments[this.k], { place } = this.head.points[this.index];
-    return new Vector(this.box).file(`${this.head.title}, ${this.place}`, `${place}: ${phase}. ${said}`);
+    const { phase_text: phase, sentence } = this.page.moments[this.k], { place } = this.head.points[this.index];
+    return new Vector(this.box).file(`${this.head.title}, ${this.place}`, `${place}: ${phase}. ${sentence}`);
   }
 }
 
