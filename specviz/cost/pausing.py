@@ -3,8 +3,8 @@
 The session asks before each round, whatever the method, so a new one is held to it without a line of its own. A round
 is worth the tokens it brings less the plain passes it takes. Losses add up and gains pay them off (a one-sided CUSUM);
 once `TOLERATED` passes are lost and recent rounds lose on the whole, nothing is drafted for a while, then a few rounds
-try again. Each failed try doubles the wait, and what a try lost, the reading of what was written meanwhile included, is
-at most `BUDGET` of the plain passes that follow it; a try that pays off all it owes ends the waiting.
+try again. Each failed try doubles the wait, and reading what was written meanwhile takes at most `BUDGET` of the plain
+passes that follow; a try that pays off all it owes ends the waiting.
 
 Times come from the run's own rounds, for they are what a round costs here: they know the drafter, the rows, the context
 and a busy machine. The clock decides no text: a session heeds the rule only where the number of drafted tokens cannot
@@ -23,7 +23,7 @@ FIRST = 2  # plain rounds before anything is drafted, where nothing else tells w
 TOLERATED = 1.5  # plain passes lost before drafting pauses
 WORST = 1.0  # plain passes that one round can lose, so that a hiccup of the machine decides nothing by itself
 SHORTEST, LONGEST = 32, 256  # plain rounds of a pause, by the number of tries
-BUDGET = 0.02  # of plain passes, for what tries lose: makes a pause longer where one was dear
+BUDGET = 0.02  # of plain passes, for reading before a try: makes the next pause longer where that was dear
 DECAY = 0.95  # of older rounds, a round: the last twenty or so count
 KEPT = 9  # newest plain passes, whose median is the price of one
 
@@ -38,7 +38,7 @@ class Pausing:
     rounds: float = 0.0  # that drafted, older ones counting less; and what they brought and took
     tokens: float = 0.0
     passes: float = 0.0
-    spent: float = 0.0  # plain passes lost since the last pause
+    reading: float = 0.0  # plain passes that the first draft after the last pause lost, as it read what was written
     left: int = 0  # plain rounds before the next try
     pause: int = 0  # length of the newest pause; 0: drafting pays
     beside: bool = False
@@ -52,7 +52,7 @@ class Pausing:
     @property
     def state(self) -> dict[str, Any]:
         """What it knows, for the header of a trace."""
-        numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes", "spent")}
+        numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes", "reading")}
         return {"plain_ns": list(self.plain_ns), **numbers, "left": self.left, "pause": self.pause}
 
     def price(self, ns: int) -> None:
@@ -72,10 +72,9 @@ class Pausing:
             return None  # what was drafted before the pause is judged to its end
         taken = ns / median_low(self.plain_ns)
         if self.catching_up:
-            self.catching_up, self.spent = False, max(0.0, taken - tokens)
+            self.catching_up, self.reading = False, max(0.0, taken - tokens)
             return None
         passes = min(taken, tokens + WORST)
-        self.spent = max(0.0, self.spent + passes - tokens)
         self.rounds, self.tokens, self.passes = (
             DECAY * old + new for old, new in ((self.rounds, 1), (self.tokens, tokens), (self.passes, passes))
         )
@@ -88,8 +87,8 @@ class Pausing:
         return None
 
     def _pause(self, number: int) -> str:
-        self.left = self.pause = max(min(LONGEST, 2 * self.pause or SHORTEST), ceil(self.spent / BUDGET))
-        self.owed, self.catching_up, self.spent = TOLERATED / 2, True, 0.0
+        self.left = self.pause = max(min(LONGEST, 2 * self.pause or SHORTEST), ceil(self.reading / BUDGET))
+        self.owed, self.catching_up = TOLERATED / 2, True
         return f"not drafting: {self._said}; next try at r{number + self.left + 1}"
 
     @property
