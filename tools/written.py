@@ -1,6 +1,6 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
-* docs/benchmarks.md: of benchmarks/peers-*.json the table of peers; of benchmarks/log.json, where every measured number
+* docs/benchmarks.md: of benchmarks/peers-*.json and methods-*.json a table each; of benchmarks/log.json, where every measured number
   lies, the newest of each subject and what was tried for nothing. An entry has date, commit, machine, what was measured
   and its result; `subject` and `newest` (the line that the page shows) where it stands for a subject, and such a line
   as `negative` where it brought nothing.
@@ -22,12 +22,12 @@ says so."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
 
 
-def peers() -> str:
-    """A table a machine: every arm of `specviz lab bench --peers`, the fastest first, and how fast it is of ours."""
-    return "\n\n".join(map(_peers, sorted((REPOSITORY / "benchmarks").glob("peers-*.json"))))
+def tables(kind: str) -> str:
+    """A table a machine: every arm of a kept report, the fastest first, and how fast it is of our plain decoding."""
+    return "\n\n".join(map(_table, sorted((REPOSITORY / "benchmarks").glob(f"{kind}-*.json"))))
 
 
-def _peers(file: Path) -> str:
+def _table(file: Path) -> str:
     report: dict[str, Any] = json.loads(file.read_text("utf-8"))
     own, same = report["machine"], {found["arm"]: found for found in report["equality"]}
     of = {ratio["arm"]: (ratio["value"], *ratio["interval"]) for ratio in report["ratios"] if ratio["base"] == "ar"}
@@ -39,20 +39,24 @@ def _peers(file: Path) -> str:
         f"{report['prompts']['n_used']} prompts, {report['settings']['max_new_tokens']} tokens each, T = 0; "
         f"{report['wall'][:10]}, {own['commit']} ([all of it](../benchmarks/{file.name})):",
         "",
-        "| | tokens/s | of our plain decoding | tokens a round | texts as ours |",
-        "|---|---|---|---|---|",
+        "| | tokens/s | of our plain decoding | tokens a round | kept of drafted | texts as ours |",
+        "|---|---|---|---|---|---|",
     ]
     for arm in sorted(report["arms"], key=lambda arm: -arm["tokens_per_second"]["median"]):
-        name, per_round = arm["name"], arm["tokens_per_round"]
+        name, per_round, kept = arm["name"], arm["tokens_per_round"], arm["draft_acceptance_rate"]
         text = "{:.2f} ({:.2f} .. {:.2f})".format(*of[name]) if name in of else "1" if name == "ar" else "—"
         equal = f"{same[name]['n_equal']} of {same[name]['n']}" if name in same else "—"
-        lines.append(f"| `{name}` | {arm['tokens_per_second']['median']:.0f} | {text} | {per_round:.2f} | {equal} |")
+        lines.append(
+            f"| `{name}` | {arm['tokens_per_second']['median']:.0f} | {text} | {per_round:.2f} | "
+            f"{'—' if kept is None else f'{kept:.2f}'} | {equal} |"
+        )
     return "\n".join(lines)
 
 
 def benchmarks() -> str:
-    """The table of peers and the lab log."""
-    return f"{peers()}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
+    """The tables of peers and of methods, and the lab log."""
+    own = f"### Every method at its defaults\n\n{tables('methods')}"
+    return f"{tables('peers')}\n\n{own}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
 
 
 def measurements() -> str:
