@@ -2,7 +2,7 @@
 
     python -m tools.bundle_traces [--pair] [--out DIR] [--only TITLE ..] [--force]
 
-SmolLM2 must be here (`specviz models get smollm2`); its parts are those that ship. Run it on a quiet machine, with
+What those in assets decode, and how, stands in `tools/bundled.toml`. SmolLM2 must be here (`specviz models get smollm2`); its parts are those that ship. Run it on a quiet machine, with
 nothing else at work: it says how busy the machine is and refuses a busy one, and it refuses a recording whose draft was
 slower than its target or whose text turns in a circle (`tools.recordings`), after some tries. `--force` keeps all the
 same. The traces in place are replaced one by one, each once its successor is good. Deterministic but for the clock:
@@ -11,6 +11,7 @@ same weights, same tokens.
 
 import os
 import tempfile
+import tomllib
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -23,27 +24,26 @@ from specviz.commands import Prompt, Start
 from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.sources.bundled import bundled_prompts
 from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.sources.gallery import gallery_card
 from specviz.trace import Recorder
-from tools.recordings import fault
+from tools.recordings import fault, untold
 
 MODEL = "smollm2"
-EXITS = {"exit_layers": ["21,25,27"], "d_max": 27, "observe_all": True}  # where its heads are right more often than not
 SAMPLED = {"temperature": 0.7, "seed": 7, "max_new_tokens": 72}
 OTHER = {"temperature": 0.9, "seed": 7, "max_new_tokens": 72}
 LIKELIEST = {"temperature": 0.0, "max_new_tokens": 72}
 TREE = {"shape": "tree", "node_budget": 16, "d_max": 4, "w_max": 3, "k_max": 4}
 BRANCHES = {**OTHER, "epsilon": 0.15, "k_max": 8}
 LEARNS = {"adapt": "on", "adapt_budget": 0.3, "max_new_tokens": 48, "temperature": 0.7, "seed": 7}
-STREAM = "stream-"  # begins the titles of runs over all prompts of their models, one after another
 MOST_LOAD, TRIES = 0.5, 3  # processes that wanted to run in the last minute
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One run: a prompt by its name, a method, what else it is given.
+    """One run: a prompt by its name, or several, one after another; a method, what else it is given.
 
     `swept`: with what every exit head says added, so that its settings can be replayed. `draft`: the draft model, where
-    it is not the usual one of the target.
+    it is not the usual one of the target. `folder`: of assets.
     """
 
     prompt: str
@@ -52,6 +52,8 @@ class Recording:
     more: dict[str, Any] = field(default_factory=dict)
     swept: bool = False
     draft: str | None = None
+    prompts: tuple[str, ...] = ()
+    folder: str = "traces"
 
 
 # Sampled on code, where the embedded target's likeliest text turns in a circle within a line; on prose and sums at
@@ -78,25 +80,22 @@ PAIR: dict[str, Recording] = {
     "code-eagle3": Recording(_ON["code"], "eagle3", SAMPLED),
     "code-mtp": Recording(_ON["code"], "mtp", SAMPLED),
     "code-dflash": Recording(_ON["code"], "dflash", SAMPLED),
-    "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}),
+    "stream-specblock": Recording("", "specblock", LEARNS, {"level": "summary"}, prompts=tuple(bundled_prompts())),
 }
-CHATS: dict[str, Recording] = {  # drafted by what is usual for the target, where a second model drafts
-    "explain-draft": Recording("explain", "draft", {**SAMPLED, "seed": 14, "gamma": 6, "max_new_tokens": 96}),
-    "explain-tree": Recording("explain", "draft", {**SAMPLED, **TREE, "temperature": 1.0}),
-    "explain-eagle3": Recording("explain", "eagle3", {**SAMPLED, "node_budget": 24}),
-    "explain-specblock": Recording("explain", "specblock", {**SAMPLED, "node_budget": 24}),
-    "story-hsd": Recording("story", "draft", {**SAMPLED, "temperature": 1.0, "gamma": 6}, {"verifier": "hsd"}),
-    "story-pearl": Recording("story", "pearl", OTHER, {"lanes": "threads"}),
-    "code-specbound": Recording("code", "specbound", {**SAMPLED, **EXITS}, swept=True),
-    # The draft model that H-RAD was trained for.
-    "code-specbranch": Recording("code", "specbranch", BRANCHES, {"lanes": "threads"}, draft="smollm2-draft"),
-    "code-lookahead": Recording("code", "lookahead", OTHER),
-    "summarise-ngram": Recording("summarise", "ngram", LIKELIEST),
-    "summarise-suffix": Recording("summarise", "suffix", {**LIKELIEST, "tree": True, "max_spec_factor": 2.0}),
-    "sum-draft": Recording("sum", "draft", {**LIKELIEST, "gamma": 8}),
-    "translate-ar": Recording("translate", "ar", {**LIKELIEST, "max_new_tokens": 40}),
-    "stream-specblock": Recording("", "specblock", {**LEARNS, "node_budget": 24}, {"level": "summary"}),
-}
+
+
+def _chats() -> tuple[dict[str, str], dict[str, Recording]]:
+    """Of what comes along: the prompts by name, and what is recorded."""
+    tables = tomllib.loads(Path(__file__).with_name("bundled.toml").read_text(encoding="utf-8"))
+    prompts = {**CHAT_EXAMPLES, **tables.pop("prompts")}
+    chats = {}
+    for title, table in tables.items():
+        more = {name: table.pop(name) for name in ("verifier", "lanes", "level") if name in table}
+        chats[title] = Recording(**{"prompt": "", **table, "prompts": tuple(table.get("prompts", ()))}, more=more)
+    return prompts, chats
+
+
+PROMPTS, CHATS = _chats()
 
 
 @click.command()
@@ -113,14 +112,17 @@ def main(of_pair: bool, out: Path | None, only: tuple[str, ...], force: bool) ->
             f"this machine is busy (load {load:.2f}, at most {MOST_LOAD}): times now would be those of waiting; wait "
             " a minute or two with nothing at work, or give --force"
         )
-    usual = Path("tests/recordings") if of_pair else Path(str(files("specviz_assets"))) / "traces"
-    folder = out or usual
-    folder.mkdir(parents=True, exist_ok=True)
     wanted = {
         title: recording for title, recording in (PAIR if of_pair else CHATS).items() if not only or title in only
     }
     models = _Models(None if of_pair else MODEL)
-    refused = [title for title, recording in wanted.items() if not _made(models, title, recording, folder, force)]
+    refused = []
+    for title, recording in wanted.items():
+        usual = Path("tests/recordings") if of_pair else Path(str(files("specviz_assets"))) / recording.folder
+        folder = out or usual
+        folder.mkdir(parents=True, exist_ok=True)
+        if not _made(models, title, recording, folder, force):
+            refused.append(title)
     click.echo(f"load {os.getloadavg()[0]:.2f} at the end, our own included")
     if refused:
         raise click.ClickException(f"not replaced: {', '.join(refused)}; the machine was not quiet, try again")
@@ -145,31 +147,31 @@ class _Models:
 
     @property
     def prompts(self) -> dict[str, str]:
-        return bundled_prompts() if self.target is None else CHAT_EXAMPLES
+        return bundled_prompts() if self.target is None else PROMPTS
 
-    def start(self, title: str, wanted: Recording) -> Start:
-        """What to decode: a prompt, or the stream of all, so that what they are about shifts."""
+    def start(self, wanted: Recording) -> Start:
+        """What to decode: a prompt, or several, of which each belongs to a domain by the first word of its name."""
         fields = {"method": wanted.method, "knobs": wanted.knobs, **wanted.more}
-        if not title.startswith(STREAM):
+        if not wanted.prompts:
             return Start(prompt=self.prompts[wanted.prompt], **fields)
-        domains = ((name.partition("-")[0], text) for name, text in self.prompts.items())
-        return Start(stream=[Prompt(text=text, domain=domain) for domain, text in domains], **fields)
+        stream = [Prompt(text=self.prompts[name], domain=name.partition("-")[0]) for name in wanted.prompts]
+        return Start(stream=stream, **fields)
 
 
 def _made(models: _Models, title: str, wanted: Recording, folder: Path, force: bool) -> bool:
     """Record one run until it is good, and put it in place; whether it ever was."""
-    pair, start = models.pair(wanted.draft), models.start(title, wanted)
+    pair, start = models.pair(wanted.draft), models.start(wanted)
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory() as scratch:
             packed, summary = _record(pair, start, Path(scratch) / title)
             if wanted.swept:
                 _sweep(wanted.method, packed, models.target)
-            wrong = fault(packed)
+            wrong = fault(packed) or (untold(packed) if models.target is not None else None)
             if wrong is None or force:
                 (folder / packed.name).write_bytes(packed.read_bytes())
                 size = (folder / packed.name).stat().st_size
                 click.echo(
-                    f"{packed.name}: {summary}, {size} bytes, load {os.getloadavg()[0]:.2f}"
+                    f"{packed.name}: {summary}, {_pays(packed)}, {size} bytes, load {os.getloadavg()[0]:.2f}"
                     + (f"; kept by force: {wrong}" if wrong else "")
                 )
                 return True
@@ -186,6 +188,11 @@ def _record(pair: Pair, start: Start, title: Path) -> tuple[Path, str]:
         pass
     recorder.close()
     return path.with_name(path.name + ".gz"), f"{run.session.number} rounds, {len(run.tokens)} tokens"
+
+
+def _pays(trace: Path) -> str:
+    card = gallery_card(trace)
+    return "of unknown speed" if card is None else card.pays
 
 
 def _sweep(method: str, trace: Path, target: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What a recording that ships must be: its drafting quicker than its target, its text no loop.
+"""What a recording that ships must be: its drafting quicker than its target, its text no loop, its speed measured.
 
 A busy machine shows in the first: work that waits is timed as work that is slow, and a draft model, a sixth of its
 target, then seems the slower of the two. By what was recorded, never by a method's name:
@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from specviz.events import Commit, Header, LayerTrace, RoundEnd, Span
+from specviz.sources.gallery import gallery_card
 from specviz.trace import read_events
 
 FEWEST = 5  # rounds below which a median says nothing
@@ -27,6 +28,14 @@ GRAM, MOST_REPEATED = 6, 0.4
 def fault(path: Path) -> str | None:
     """What is wrong with a recording that is to ship; None: nothing."""
     return slow(path) or loops(path)
+
+
+def untold(path: Path) -> str | None:
+    """Why its speed beside plain decoding is not a measured one; None: it is, or it is plain decoding."""
+    card = gallery_card(path)
+    if card is None or not card.pays.endswith(("(measured)", "(baseline)")):
+        return f"its speed is not told by measuring: {card.pays if card else 'no card'}"
+    return None
 
 
 def slow(path: Path) -> str | None:

@@ -8,13 +8,14 @@ import pytest
 from specviz import events as ev
 from specviz.sources.bundled import FIRST, bundled_traces
 from support.traces import make_events, write_trace
-from tools.recordings import FEWEST, MOST_REPEATED, fault, loops, repeated, slow
+from tools.recordings import FEWEST, MOST_REPEATED, fault, loops, repeated, slow, untold
 
 
 @pytest.mark.parametrize("name", list(bundled_traces()))
 def test_a_bundled_recording_was_made_on_a_quiet_machine_and_does_not_loop(name: str) -> None:
     """Record it again with tools/bundle_traces.py when this fails; it refuses such recordings itself."""
     assert fault(bundled_traces()[name]) is None
+    assert untold(bundled_traces()[name]) is None
 
 
 def _trace(folder: Path, change: Callable[[ev.RoundEnd], None], models: ev.Models | None = None) -> Path:
