@@ -2,11 +2,12 @@
 
     python -m tools.bundle_traces [--pair] [--out DIR] [--only TITLE ..] [--force]
 
-What those in assets decode, and how, stands in `tools/bundled.toml`. SmolLM2 must be here (`specviz models get smollm2`); its parts are those that ship. Run it on a quiet machine, with
-nothing else at work: it says how busy the machine is and refuses a busy one, and it refuses a recording whose draft was
-slower than its target or whose text turns in a circle (`tools.recordings`), after some tries. `--force` keeps all the
-same. The traces in place are replaced one by one, each once its successor is good. Deterministic but for the clock:
-same weights, same tokens.
+What those in assets decode, and how, stands in `tools/bundled.toml`. SmolLM2 must be here (`specviz models get
+smollm2`); its parts are those that ship. Run it on a quiet machine, with nothing else at work: it says how busy the
+machine is and refuses a busy one, and it refuses a recording whose draft was slower than its target, whose text turns
+in a circle or whose speed was not measured (`tools.recordings`), after some tries. `--force` keeps all the same. The
+traces in place are replaced one by one, each once its successor is good. Deterministic but for the clock: same weights,
+same tokens.
 """
 
 import os

@@ -79,7 +79,7 @@ def core(place: Place) -> None:
     place.run("import", "-", "--out", "log.sv.jsonl.gz", stdin=VLLM)
     place.run("stats", "log.sv.jsonl.gz")
     place.run("diagnose", "log.sv.jsonl.gz")
-    place.run("compare", "explain-draft", "sum-draft")
+    place.run("compare", "explain-draft", "story-hsd")
     place.run("models")
     place.run("watch", "--once", "http://127.0.0.1:9/metrics", code=2)
 

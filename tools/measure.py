@@ -38,9 +38,9 @@ import msgspec
 import specviz
 from specviz.events import Commit, End, Event, Header, Note, Prefill, RoundStart
 from specviz.sources.big_trace import BigTrace
-from specviz.sources.bundled import bundled_traces
 from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.trace import Recorder, read_events
+from specviz.trace.bundled import all_bundled, bundled_traces
 from specviz.view.stage.chromium import chromium
 
 SIZE = (36, 120)
@@ -123,7 +123,7 @@ def put(rows: list[dict[str, Any]], as_json: bool) -> None:
 
 def trace_of(name: str) -> Path:
     """A file, or a bundled recording by its name."""
-    return bundled_traces().get(name) or Path(name)
+    return all_bundled().get(name) or Path(name)
 
 
 @click.group()

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from PIL import Image
 
 from specviz.cli import main as command_line
 from specviz.errors import SpecvizError
+from specviz.trace.bundled import all_bundled
 from specviz.view.stage.chromium import chromium, executable
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library
@@ -39,8 +39,8 @@ _BUNDLED = {  # what is looked at
     "tree": "explain-tree",
     "scan": "story-hsd",
     "exits": "code-specbound",
-    "lanes": "code-specbranch",
-    "ranks": "explain-specblock",
+    "lanes": "story-specbranch",
+    "ranks": "sum-specblock",
     "stream": "stream-specblock",
 }
 _FILE = click.Path(exists=True, path_type=Path)
@@ -118,8 +118,8 @@ def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
 
 
 def _bundled(name: str) -> Path:
-    path = Path(str(files("specviz_assets"))) / "traces" / f"{name}.sv.jsonl.gz"
-    if not path.exists():
+    path = all_bundled().get(name)
+    if path is None:
         raise click.ClickException(f"there is no bundled trace {name}; name one with its option (see --help)")
     return path
 

@@ -1,12 +1,11 @@
 """Lessons that come along: their texts, the recordings that lessons alone are over, and their scripts."""
 
 from functools import cache
-from pathlib import Path
 
 from specviz.errors import SpecvizError, suggestion
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
-from specviz.trace.bundled import assets, bundled_traces, trace_name, traces_in
+from specviz.trace.bundled import all_bundled, assets
 from specviz.view.lessons import Lesson, LessonScript, make_script, read_lesson
 from specviz.view.play.player import Player
 
@@ -16,12 +15,6 @@ def bundled_lessons() -> dict[str, Lesson]:
     """The lessons by id, in their order."""
     paths = sorted(assets("lessons").glob("*.toml"))
     return {path.stem: read_lesson(path.stem, path.read_text(encoding="utf-8")) for path in paths}
-
-
-@cache
-def lesson_traces() -> dict[str, Path]:
-    """Every recording that a lesson may be over: those that come along, and small ones that lessons alone are over."""
-    return {**bundled_traces(), **{trace_name(path): path for path in traces_in(assets("lessons"))}}
 
 
 def lesson_id(name: str) -> str:
@@ -41,7 +34,7 @@ def lesson_script(id: str) -> LessonScript:
 
 def open_recording(name: str) -> Player:
     """A recording that lessons may be over, at rest. Raises SpecvizError for another."""
-    traces = lesson_traces()
+    traces = all_bundled()
     if name not in traces:
         raise SpecvizError(f"no recording '{name}' comes along{suggestion(name, dict.fromkeys(traces))}")
     return Player(fold(read_events(traces[name])), animate=False)

@@ -40,6 +40,12 @@ def bundled_traces() -> dict[str, Path]:
     return {name: by_name[name] for name in sorted(by_name, key=lambda name: name != FIRST)}
 
 
+@cache
+def all_bundled() -> dict[str, Path]:
+    """Every recording that comes along, by its name: those listed, then those of lessons and papers' pages alone."""
+    return {**bundled_traces(), **{trace_name(path): path for path in traces_in(assets("lessons"))}}
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingAbout:
     """What a recording that comes with the package is there for.

@@ -74,13 +74,15 @@ def resolve(path: Path | str) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    from specviz.trace.bundled import bundled_traces  # which knows a trace by the endings that are named here
+    from specviz.trace.bundled import (  # which knows a trace by the endings that are named here
+        all_bundled,
+    )
 
     for candidate in (path, plain_path(path), packed_path(path)):
         if candidate.is_file():
             return candidate
-    if str(path) in bundled_traces():
-        return bundled_traces()[str(path)]
+    if str(path) in all_bundled():
+        return all_bundled()[str(path)]
     if path.is_dir():
         raise TraceError(f"{path} is a folder; name one of its traces{_traces_in(path)}")
     if path.exists():
@@ -89,7 +91,7 @@ def _resolved(path: Path) -> Path:
         raise TraceError(f"no trace {path}: there is no folder {path.parent}")
     stems = [name.removesuffix(".gz").removesuffix(PLAIN) for name in trace_names(path.parent)]
     name = plain_path(path).name.removesuffix(PLAIN)
-    close = nearest(name, [*stems, *(bundled_traces() if path.parent == Path() else ())])
+    close = nearest(name, [*stems, *(all_bundled() if path.parent == Path() else ())])
     near = suggestion(name, dict.fromkeys([close] if close else stems)) if close or stems else ""
     raise TraceError(f"no trace {path}{near or '; record one with ' + RECORD}")
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from app import onstage
 from app.conftest import Open
-from specviz.sources.lessons import bundled_lessons, lesson_traces
+from specviz.sources.lessons import bundled_lessons
+from specviz.trace.bundled import all_bundled
 from specviz_app.server.core import Settings
 from specviz_app.server.room import PresenterPlace, decode_said
 from specviz_app.ui import lessons
@@ -56,4 +57,4 @@ def test_a_class_is_led_to_the_lesson_of_its_teacher(open_page: Open) -> None:
     at = open_page(Settings(), "stage", mode="follow")
     onstage.tell(at, "led", {"src": THIRD.trace, "panel": "", "place": "", "lesson": THIRD.id})
     assert onstage.handed(at)["lesson"]["script"]["id"] == THIRD.id
-    assert THIRD.trace in lesson_traces()
+    assert THIRD.trace in all_bundled()

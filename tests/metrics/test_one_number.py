@@ -43,7 +43,7 @@ def test_every_command_gives_the_same_number_under_the_same_name(name: str, cli:
         assert [each["value"] for each in found] == [stats[metric]] * 2, metric
 
 
-@pytest.mark.parametrize("name", ["story-pearl", "code-specbranch", "summarise-ngram", "sum-draft", "explain-tree"])
+@pytest.mark.parametrize("name", ["story-pearl", "code-specbranch", "quote-ngram", "explain-draft", "sum-eagle3"])
 def test_compare_counts_what_a_count_of_the_lines_gives(name: str, cli: Cli) -> None:  # noqa: F811
     """Drafts of several lengths, some judged a round after they were drafted: only those so deep count at a place, and
     time is that of whole rounds."""

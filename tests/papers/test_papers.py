@@ -15,7 +15,7 @@ from specviz.methods.branch.spec import branch_count
 from specviz.runlog.fold import fold
 from specviz.runlog.run import RoundRecord
 from specviz.trace import read_events
-from specviz.trace.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz.traits import MethodTraits
 from specviz.verifiers import all_verifiers
 from specviz.view.frame.run_header import pages
@@ -104,7 +104,7 @@ def _shown(paper: Paper) -> dict[str, RoundRecord]:
     out: dict[str, RoundRecord] = {}
     for recording, place in _PLAYS.findall(_page(paper)):
         number = int(place.removeprefix("r"))
-        run = fold(read_events(bundled_traces()[recording]))
+        run = fold(read_events(all_bundled()[recording]))
         out[f"{recording} {place}"] = next(record for record in run.rounds if record.r == number)
     return out
 
@@ -175,14 +175,14 @@ def test_more_width_is_slower_once_drafts_are_wrong() -> None:
 def test_a_recorded_tree_cut_to_its_own_budget_is_itself(budget: int) -> None:
     """And to a smaller one, it keeps a beginning of what was kept."""
     for recording in ("explain-specblock", "explain-eagle3"):
-        for record in fold(read_events(bundled_traces()[recording])).rounds:
+        for record in fold(read_events(all_bundled()[recording])).rounds:
             kept = kept_within(record, budget)
             accepted = sum(verdict.status == "accepted" for verdict in record.verdicts.values())
             assert kept == accepted if budget == 24 else 0 <= kept <= min(accepted, budget)
 
 
 def test_a_run_leads_to_the_pages_of_its_method_and_its_verifier() -> None:
-    header = fold(read_events(bundled_traces()["story-hsd"])).header
+    header = fold(read_events(all_bundled()["story-hsd"])).header
     assert header is not None
     assert pages(header) == ("docs/papers/speculative-sampling.md", "docs/papers/hsd.md")
     assert pages(msgspec.structs.replace(header, method_traits=MethodTraits(page="\x1b[31m"))) == (

@@ -10,7 +10,7 @@ from specviz.trace import Recorder, read_events
 from support.traces import make_events, write_trace
 
 
-@pytest.mark.parametrize("name", ["explain-draft", "explain-tree", "translate-ar"])
+@pytest.mark.parametrize("name", ["explain-draft", "sum-eagle3", "translate-ar"])
 def test_it_says_what_the_whole_trace_says(name: str) -> None:
     path = bundled_traces()[name]
     found, events = trace_summary(path), read_events(path)

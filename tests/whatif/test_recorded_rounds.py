@@ -84,7 +84,7 @@ def test_a_record_that_contradicts_itself_is_not_given_back() -> None:
 
 def test_tokens_alike_to_the_last_bit_do_not_part_a_greedy_text() -> None:
     """In bfloat16 two likeliest tokens may be one number; the target takes the first, a list of the likeliest any."""
-    with Trace(bundled_traces()["summarise-ngram"]) as trace:
+    with Trace(bundled_traces()["quote-ngram"]) as trace:
         run = Run().extend(trace.read())
     tops = [v.top for record in run.rounds for v in record.verdicts.values() if v.top is not None]
     assert any(top[0][1] == top[1][1] for top in tops)

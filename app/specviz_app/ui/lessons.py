@@ -11,7 +11,8 @@ import msgspec
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_script, lesson_traces, next_lesson
+from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_script, next_lesson
+from specviz.trace.bundled import all_bundled
 from specviz.view.clinic import case_names
 from specviz_app.server.server import Server
 from specviz_app.ui import address, guard, state
@@ -27,7 +28,7 @@ def lead(server: Server) -> None:
     """Before the run is chosen: that of the lesson which the address names, once; who chooses another run leaves it."""
     named = _named()
     trace = bundled_lessons()[named].trace if named is not None else ""
-    if not led_to(server, _LED, named, trace, lambda: lesson_traces()[trace]):
+    if not led_to(server, _LED, named, trace, lambda: all_bundled()[trace]):
         leave()
 
 

@@ -377,7 +377,9 @@ export class Lesson {
     const name = el("input", { type: "text", autocomplete: "off", "aria-label": "your name", placeholder: "your name" });
     const { next, title, leave } = this.options;
     const on = !next ? null : typeof next === "string" ? el("a", { class: "main", href: next, text: `next: ${title} ›` }) : pressed(`next: ${title} ›`, next, "main");
+    const { can } = this.script;
     return [el("p", { class: "say", text: `Done. ${first} of ${asked.length} right at the first try.` }),
+      can ? el("p", { class: "question", text: `Can you say now ${can}?` }) : null,
       el("p", { class: "reply" }, name, pressed("marks as a file", () => this.download(name.value))),
       el("p", { class: "reply" }, pressed("once more", () => this.again()), leave ? pressed("leave the lesson", leave) : null, on)];
   }

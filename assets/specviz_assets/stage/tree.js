@@ -8,6 +8,7 @@ const MARGIN = 26, CLOSEST = 1.45;
 const foot = (high) => Math.min(MARGIN, high / 12); // above and below the tree
 const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into, one more where
 const NARROW = 480; // px, the box is no wider
+const NAMED = 0.7; // of that scale, where nodes that a lesson names would not all be seen
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
 
@@ -311,7 +312,7 @@ export class TreeView {
     const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
       : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
-    const s = Math.max(this.least, Math.min(1, this.fit(ids, 1).s));
+    const s = Math.max(ids === this.focus ? NAMED * this.least : this.least, Math.min(1, this.fit(ids, 1).s));
     const along = (lo, hi, first, last, room) => {
       const edge = foot(room), least = room - edge - last * s, most = edge - first * s;
       const here = (hi - lo) * s > room - 2 * edge ? room - edge - hi * s : room / 2 - ((lo + hi) / 2) * s; // its end at least

@@ -10,8 +10,9 @@ from specviz.cli.look.clinic_game import play
 from specviz.cli.look.tui import has_screen, show_app
 from specviz.errors import MissingExtra, SpecvizError
 from specviz.sources.lesson_progress import check_marks, first_unlearnt, kept_progress
-from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_traces
+from specviz.sources.lessons import bundled_lessons, lesson_id
 from specviz.text import running
+from specviz.trace.bundled import all_bundled
 from specviz.view.clinic import read_case
 
 CLINIC = "clinic"
@@ -100,7 +101,7 @@ def _write(lesson: str | None, out: Path | None, force: bool) -> None:
     folder = out if lesson is None and out is not None else Path()
     paths = {id: out if lesson is not None and out is not None else folder / lesson_file_name(id) for id in ids}
     for id, path in paths.items():
-        refuse_place(path, lesson_traces()[bundled_lessons()[id].trace], force)
+        refuse_place(path, all_bundled()[bundled_lessons()[id].trace], force)
     for id, path in paths.items():
         try:
             path.write_text(lesson_file(id, siblings=lesson is None), encoding="utf-8")

@@ -1,6 +1,7 @@
 """`read_lesson(id, text) -> Lesson`: a lesson as it is written, in TOML.
 
     title, about, trace   what it is called, what one learns, the recording it is over
+    can                   what one can say behind it; it is asked for at the end
     [[step]]
     say     what is seen, at most 60 words; {r3/n12.p} is filled in from the recording (`facts`)
     do      a deed (`deeds`), which every front-end words by its own control; `for`: what it is done for, behind it
@@ -35,6 +36,7 @@ class Lesson:
     title: str
     about: str
     trace: str
+    can: str
     steps: tuple[Mapping[str, Any], ...]
 
     @property
@@ -60,7 +62,9 @@ def read_lesson(id: str, text: str) -> Lesson:
     steps = data.get("step", [])
     if not isinstance(steps, list) or not steps:
         raise SpecvizError(f"lesson {id}: it has no [[step]]")
-    lesson = Lesson(id, str(data["title"]), str(data["about"]), str(data["trace"]), tuple(steps))
+    lesson = Lesson(
+        id, str(data["title"]), str(data["about"]), str(data["trace"]), str(data.get("can", "")), tuple(steps)
+    )
     for number, step in enumerate(steps, 1):
         _check(lesson.here(number), step)
     return lesson

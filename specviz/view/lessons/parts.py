@@ -120,6 +120,7 @@ class LessonScript(msgspec.Struct, frozen=True, omit_defaults=True):
     about: str
     trace: str
     steps: tuple[LessonStep, ...]
+    can: str = ""  # what one can say behind it
 
     @property
     def n_questions(self) -> int:

@@ -157,8 +157,8 @@ def test_every_panel_can_be_linked_to_and_the_address_names_the_run(
     until(lambda: "/stage?src=" in address(page), "the first page has no address of its own")
     page = open_at(f"{recorded.url}/overview?src=chain")
     panel_of(page)
-    again = open_at(f"{recorded.url}/overview?src=explain-tree")
-    again.locator(STAGE, has_text="draft · tree").wait_for()
+    again = open_at(f"{recorded.url}/overview?src=sum-eagle3")
+    again.locator(STAGE, has_text="eagle3").wait_for()
     assert again.get_by_text("Page not found").count() == 0
     assert page.get_by_role("combobox", name="Run to look at").input_value() == "chain"
     lost = open_at(f"{recorded.url}/rounds?src=nope")
@@ -174,7 +174,7 @@ def _unbroken(page: Any, what: str) -> None:
     assert page.get_by_label("Run to look at").count() >= 1, what
 
 
-@pytest.mark.parametrize(("name", "trace"), [("rounds", "explain-draft"), ("ranks", "explain-specblock")])
+@pytest.mark.parametrize(("name", "trace"), [("rounds", "explain-draft"), ("ranks", "sum-specblock")])
 def test_real_clicks_walk_a_bundled_recording(
     name: str, trace: str, recorded: Served, open_at: Callable[..., Any]
 ) -> None:
@@ -191,8 +191,8 @@ def test_real_clicks_walk_a_bundled_recording(
     settled(page)
     _unbroken(page, "six presses at once")
     page.get_by_role("combobox", name="Run to look at").click()  # in the middle of a round
-    page.get_by_role("option", name="summarise-ngram").click()
-    until(lambda: "src=summarise-ngram" in address(page), "the recording stays")
+    page.get_by_role("option", name="quote-ngram").click()
+    until(lambda: "src=quote-ngram" in address(page), "the recording stays")
     page.locator(STAGE, has_text="ngram").wait_for()
     settled(page)
     forward.click()

@@ -16,10 +16,10 @@ from specviz.sources.lessons import (
     bundled_lessons,
     lesson_id,
     lesson_script,
-    lesson_traces,
     next_lesson,
     open_recording,
 )
+from specviz.trace.bundled import all_bundled
 from specviz.view.lessons import (
     LessonAnswer,
     LessonNow,
@@ -60,7 +60,25 @@ def test_a_lesson_asks_at_least_twice_and_ends_with_a_command(id: str) -> None:
     script = lesson_script(id)
     assert script.n_questions >= 2
     assert script.steps[-1].command.startswith("specviz ")
-    assert lesson_traces()[script.trace].stat().st_size < 1_500_000
+    assert all_bundled()[script.trace].stat().st_size < 1_500_000
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_what_one_can_say_at_the_end_is_what_the_page_promises(id: str) -> None:
+    lesson = bundled_lessons()[id]
+    page = (Path(__file__).parents[3] / "docs/learn.md").read_text(encoding="utf-8")
+    assert f"| {lesson.number} | {lesson.title} | {lesson.can} |" in page
+
+
+def test_a_prefix_is_made_up_for_where_its_weight_grows() -> None:
+    """By the weights of the rule itself: whole prefixes keep at least as much at every place, and more in all."""
+    board = next(step.board for step in lesson_script(IDS[6]).steps if step.board and "Chance" in step.board.title)
+    *places, total = board.rows
+    assert all(row.bar is not None and row.bar >= float(row.note.split()[-1]) - 1e-3 for row in places)
+    assert float(total.value) > float(total.note.split()[-1])
+    asked = next(question for question in questions(lesson_script(IDS[6])) if "makes up" in question.text)
+    assert {judge(asked, place).right for place in asked.places} == {True, False}
+    assert "nothing before it is weak" in judge(asked, asked.places[0]).words
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from specviz.sources.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz.view.stage.chromium import chromium, executable
 from support.stage_pages import STATES, stage_page
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 )
 _LOWEST = 720
 SIZES = ((1024, 768), (1280, 720), (1280, 800), (1366, 768), (1440, 900), (1536, 730), (1920, 1080))
-NAMES = ("explain-draft", "explain-tree", "explain-eagle3", "explain-specblock", "code-lookahead", "code-specbranch")
+NAMES = ("explain-draft", "explain-tree", "explain-eagle3", "explain-specblock", "quote-lookahead", "code-specbranch")
 SOME = ("explain-tree", "code-specbound")  # in the ordinary suite
 _SMALLEST = 11.0  # px of a letter in the tree
 _SHARE = 0.5  # of the window's height, for the tree; from windows as high as the lowest usual one on
@@ -36,7 +36,7 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., dic
         page = browser.new_context(reduced_motion="reduce").new_page()
 
         def looked(name: str, state: str, sizes: tuple[tuple[int, int], ...]) -> dict[tuple[int, int], Any]:
-            page.goto(stage_page(bundled_traces()[name], folder, state == "live").as_uri())
+            page.goto(stage_page(all_bundled()[name], folder, state == "live").as_uri())
             page.locator(".node").first.wait_for()
             if state != "live":
                 page.locator(".whatif .knob").first.wait_for()

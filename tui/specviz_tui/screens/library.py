@@ -16,11 +16,12 @@ from specviz.sources import NoSource, Source, TraceFile, Worker
 from specviz.sources.big_trace import recording
 from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
 from specviz.sources.lesson_progress import kept_progress
-from specviz.sources.lessons import bundled_lessons, lesson_script, lesson_traces
+from specviz.sources.lessons import bundled_lessons, lesson_script
 from specviz.sources.model_names import ModelNames
 from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
 from specviz.trace import resolve
+from specviz.trace.bundled import all_bundled
 from specviz.view import Player
 from specviz.view.lessons import LessonScript
 from specviz_tui.common.feed import RunFeed
@@ -157,7 +158,7 @@ class Library:
                 feed.start(first)
             return feed
         if choice.startswith(LESSON):
-            return self.trace(lesson_traces()[self.lesson(choice).trace])
+            return self.trace(all_bundled()[self.lesson(choice).trace])
         if choice.startswith(MODEL):
             return self.model(ModelNames(*choice.removeprefix(MODEL).split(BETWEEN)))
         return self.trace(choice)

@@ -21,7 +21,7 @@ PASS = "L: show the answer · esc: leave"
 PASS_AGAIN = "L again: the answer · esc: leave"
 BAR = 6  # cells of a bar on the board
 LOW = 28  # lines of a screen on which what was said makes room for the judgement
-SHORT = 60  # letters of choices that stand in one line
+SHORT = 60  # letters of choices that stand in one line, half of it beside a board
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,10 @@ class LessonLine(Horizontal):
             result = state.result
             words = f"That was it. {result.right} of {result.asked} answered right at the first try."
             more = "the list of lessons" if next_lesson(state.script.id) is None else "the next lesson"
-            return Text(words, style=STRONG).append(f"{gap}L: {more} · esc: stay in this recording", FAINT)
+            said = Text(words, style=STRONG)
+            if state.script.can:
+                said.append(f"{gap}Can you say now {state.script.can}?", style=tint)
+            return said.append(f"{gap}L: {more} · esc: stay in this recording", FAINT)
         if question is not None:
             return _asked(state, question, "" if low and state.verdict is not None else f"{step.say}{gap}", tint, gap)
         text = Text(step.say)
@@ -177,7 +180,8 @@ def _answering(state: LessonState, question: LessonQuestion) -> str:
     """How an answer is given here."""
     if question.kind == "choice":
         choices = [f"{k} {choice}" for k, choice in enumerate(question.choices, 1)]
-        return ("   " if sum(map(len, choices)) < SHORT else "\n  ").join(choices)
+        room = SHORT // 2 if _board(state)[0] else SHORT
+        return ("   " if sum(map(len, choices)) < room else "\n  ").join(choices)
     if question.kind == "number":
         return f"type a number, enter: {state.typed or '_'} {question.unit}".rstrip()
     if question.kind == "place":

@@ -14,7 +14,7 @@ from specviz.runlog.fold import Run, fold
 from specviz.runlog.run import RoundRecord
 from specviz.sources.prompts import load_prompts
 from specviz.trace import read_events
-from specviz.trace.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz_lab.papers.decoded import Arm, decode
 from specviz_lab.papers.kept import clocked, counts, keep_counts, ratio
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, rows_of, within
@@ -39,7 +39,7 @@ _PUBLISHED = "EAGLE-3 | 8 | .31 | 3.59 | 5.89\nSpecBlock | 2 | .16 | 3.92 | 5.16
 
 @cache
 def _run(name: str) -> Run:
-    return fold(read_events(bundled_traces()[name]))
+    return fold(read_events(all_bundled()[name]))
 
 
 def kept_within(record: RoundRecord, budget: int) -> int:

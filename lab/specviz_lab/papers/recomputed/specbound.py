@@ -7,7 +7,7 @@ from specviz.cost.exit_replay import ExitKnobs, Text, Total, added, annealed, on
 from specviz.cost.ledger import RoundCost, head_cost
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
-from specviz.trace.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz.whatif import replay_texts
 from specviz_lab.papers.kept import clocked
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, rows_of
@@ -90,7 +90,7 @@ def _published() -> ComputedTable:
 
 def texts() -> list[Text]:
     """The recorded texts with what every head says of them."""
-    return [text for _, text in replay_texts(fold(read_events(bundled_traces()[_RECORDING]))).values()]
+    return [text for _, text in replay_texts(fold(read_events(all_bundled()[_RECORDING]))).values()]
 
 
 def replayed(setting: ExitKnobs, over: Sequence[Text]) -> Total:

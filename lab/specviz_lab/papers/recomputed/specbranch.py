@@ -6,7 +6,7 @@ from specviz.cost.model_clock import Rates, run_facts, timing
 from specviz.methods.branch.spec import branch_count
 from specviz.metrics import measure
 from specviz.trace import read_events
-from specviz.trace.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz_lab.papers import pipelines
 from specviz_lab.papers.kept import clocked
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, percent, rows_of, within
@@ -68,7 +68,7 @@ def _branches() -> ComputedTable:
 def _recorded() -> ComputedTable:
     lines = []
     for name in _RECORDINGS.split():
-        events = list(read_events(bundled_traces()[name]))
+        events = list(read_events(all_bundled()[name]))
         measured, facts = measure(events), list(run_facts(events))
         speeds = (timing(facts, Rates(1.0, c)).speedup for c in (5, 8, 15))
         lines.append(

@@ -8,7 +8,15 @@ from specviz.view.lessons.asks.lanes import lanes_board, slower_side, thrown_awa
 from specviz.view.lessons.asks.laws import law, laws_board, loosen, lossy_rule
 from specviz.view.lessons.asks.payoff import best_length, break_even, drag_length, even_cost, payoff_board
 from specviz.view.lessons.asks.rounds import first_lost, keep_chance, kept, move_u, n_kept, n_written, replaced
-from specviz.view.lessons.asks.scans import deciding, move_scan_u, other_rule, scan_board, tests_board
+from specviz.view.lessons.asks.scans import (
+    chances_board,
+    deciding,
+    makes_up,
+    move_scan_u,
+    other_rule,
+    scan_board,
+    tests_board,
+)
 from specviz.view.lessons.asks.trees import best_shape, likeliest, waste
 from specviz.view.lessons.parts import LessonBoard, LessonQuestion
 
@@ -36,6 +44,7 @@ ASKS: Mapping[str, Callable[[AskScene], LessonQuestion]] = {
         even_cost,
         other_rule,
         deciding,
+        makes_up,
         move_scan_u,
         thrown_away,
         waits,
@@ -48,6 +57,7 @@ BOARDS: Mapping[str, Callable[[AskScene], LessonBoard]] = {
     "payoff": payoff_board,
     "tests": tests_board,
     "scan": scan_board,
+    "chances": chances_board,
     "lanes": lanes_board,
     "evidence": evidence,
 }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from specviz.events import LayerTrace
-from specviz.numerals import number, percent, plural
+from specviz.numerals import percent, plural
 from specviz.runlog.fold import Run
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import AskScene
@@ -12,7 +12,7 @@ from specviz.view.play.player import Player
 from specviz.view.words.palette import glyph
 
 LOOKUP, SMALLER, OWN_LAYERS, NETWORK = range(4)
-_SHOWN = 3  # drafted tokens
+_SHOWN = 2  # drafted tokens: a line of the board
 _NAMES = (
     "a lookup in the text",
     "a second, smaller model",
@@ -81,7 +81,7 @@ def evidence(scene: AskScene) -> LessonBoard:
         WhyRow("calls", str(seen.n_calls)),
     ]
     if seen.n_calls:
-        rows.append(WhyRow("a call", f"{number(seen.call_ms)} ms, {percent(seen.share)} of a pass"))
+        rows.append(WhyRow("a call", f"{percent(seen.share)} of a pass"))
     rows.append(WhyRow("chances", "on record" if named else "none"))
     return LessonBoard("A round of a drafter unnamed", tuple(rows))
 
@@ -91,7 +91,7 @@ def who(scene: AskScene) -> LessonQuestion:
     seen = _evidence(scene)
     right = kind_of(seen.player.run)
     choices = [(name, _REASONS[k] if k == right else _not(k, seen)) for k, name in enumerate(_NAMES)]
-    return scene.choice("Who drafted the round on the board?", choices, right, reason=_REASONS[right])
+    return scene.choice("Who drafted this round?", choices, right, reason=_REASONS[right])
 
 
 def _not(kind: int, seen: _Evidence) -> str:

@@ -1,6 +1,8 @@
 """Questions about a test that looks at whole prefixes, the longest first."""
 
-from specviz.numerals import plural
+from collections.abc import Iterator
+
+from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
 from specviz.view.lessons.asks._scene import FAR, AskScene, Idea, SliderMark
 from specviz.view.lessons.parts import LessonAnswer, LessonBoard, LessonQuestion, SliderStop
@@ -9,6 +11,7 @@ from specviz.view.words.palette import Phase
 from specviz.whatif import Change, RoundAgain, decide
 
 _STOPS = 20
+_LEAST = 1e-9  # a weight that grows by less did so by rounding
 
 
 def _again(scene: AskScene, change: Change) -> RoundAgain:
@@ -86,6 +89,52 @@ def _passes(scene: AskScene, node: int) -> str:
     return f"u {fine(scene.u(node))} is below {fine(scene.record.verdicts[node].thr)}."
 
 
+def makes_up(scene: AskScene) -> LessonQuestion:
+    """Which guess pays for a weaker one before it: the first whose weight as a prefix grows."""
+    chain = _chain(scene)
+    chances = list(_chances(scene))
+    paying = [k for k, (_, whole, before, _) in enumerate(chances) if whole > before + _LEAST]
+    if not paying:
+        raise scene.refuse(f"no guess of r{scene.record.r} makes up for one before it")
+    right = chain[paying[0]]
+    ratio, whole, before, alone = chances[paying[0]]
+    answers = [
+        LessonAnswer(right, right, f"p/q {number(ratio)}: the prefix goes from {fine(before)} to {fine(whole)}.", True)
+    ]
+    for node, (ratio, *_) in zip(chain, chances, strict=True):
+        if node == right:
+            continue
+        if ratio >= 1:
+            words = f"{scene.word(node)} has p/q {number(ratio)}, but nothing before it is weak; a chance is at most 1."
+        else:
+            words = f"{scene.word(node)} has p/q {fine(ratio)}, below 1: it makes the prefix weaker, by either rule."
+        answers.append(LessonAnswer(node, node, words))
+    return LessonQuestion(
+        kind="place",
+        text="Which guess makes up for a weaker one before it? Its p/q is above 1.",
+        answers=tuple(answers),
+        otherwise="That is no drafted token.",
+        shown=scene.word(right),
+        reason=f"Token by token {fine(alone)} are left at this place, as a whole {fine(whole)}.",
+        places=tuple(chain),
+        value="p/q",
+        before=scene.moment(Phase.VERIFY),
+        after=scene.end(right),
+    )
+
+
+def _chances(scene: AskScene) -> Iterator[tuple[float, float, float, float]]:
+    """Of every place p/q, the chance to be kept as a whole, that of the place before, and the chance token by token.
+
+    Over all that may stand behind a place: the capped weight of docs/papers/hsd.md, and the product of min(1, p/q).
+    """
+    whole = alone = 1.0
+    for node in _chain(scene):
+        ratio, before = scene.p(node) / scene.q(node), whole
+        whole, alone = min(1.0, whole * ratio), alone * min(1.0, ratio)
+        yield ratio, whole, before, alone
+
+
 def move_scan_u(scene: AskScene) -> LessonQuestion:
     """Drag u of one place of the scan until fewer or more are kept."""
     node = scene.node
@@ -115,10 +164,22 @@ def tests_board(scene: AskScene) -> LessonBoard:
     """The chain with p/q and u of every token, left to right."""
     rows = []
     for node in _chain(scene):
-        ratio = min(1.0, scene.p(node) / scene.q(node))
-        u = scene.u(node)
-        rows.append(WhyRow(scene.word(node), f"p/q {fine(ratio)}", ratio, f"u {fine(u)}"))
+        ratio, u = scene.p(node) / scene.q(node), scene.u(node)
+        shown = fine(ratio) if ratio < 1 else number(ratio)
+        rows.append(WhyRow(scene.word(node), f"p/q {shown}", min(1.0, ratio), f"u {fine(u)}"))
     return LessonBoard("Each guess: kept if u is below p/q", tuple(rows))
+
+
+def chances_board(scene: AskScene) -> LessonBoard:
+    """What every place is kept with, as whole prefixes and token by token, and the sums: tokens kept."""
+    chances = list(_chances(scene))
+    rows = [
+        WhyRow(scene.word(node), fine(whole), whole, f"by token {fine(alone)}")
+        for node, (_, whole, _, alone) in zip(_chain(scene), chances, strict=True)
+    ]
+    kept, by_token = sum(each[1] for each in chances), sum(each[3] for each in chances)
+    rows.append(WhyRow("added up", number(kept), None, f"by token {number(by_token)}"))
+    return LessonBoard("Chance of being kept", tuple(rows))
 
 
 def scan_board(scene: AskScene) -> LessonBoard:

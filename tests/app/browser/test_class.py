@@ -1,0 +1,53 @@
+"""A class in real browsers: a teacher's page, and one that follows it, where somebody answers by themselves."""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.browser.acts import STAGE, until
+from app.served import Served
+from specviz.sources.lessons import bundled_lessons, lesson_script
+from specviz.view.lessons import judge
+
+FIRST = lesson_script(next(iter(bundled_lessons())))
+ASKED = next(k for k, step in enumerate(FIRST.steps) if step.question is not None and step.question.kind == "number")
+
+
+def _step(page: Any) -> str:
+    return str(page.locator(f"{STAGE} .lesson .where").inner_text())
+
+
+def _verdict(page: Any) -> str:
+    return str(page.locator(f"{STAGE} .lesson .verdict").inner_text())
+
+
+def test_a_class_goes_with_its_teacher_and_answers_on_its_own_page(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    teacher = open_at(f"{recorded.url}/stage?lesson={FIRST.number}&teach=1")
+    teacher.locator(f"{STAGE} .lesson .say").wait_for()
+    pupil = open_at(f"{recorded.url}/stage?mode=follow")
+    pupil.locator(f"{STAGE} .lesson .say").wait_for()
+    n = len(FIRST.steps)
+    for k in range(1, ASKED + 1):
+        teacher.keyboard.press("n")
+        until(lambda k=k: f"{k + 1} of {n}" in _step(teacher), "the teacher's own page stays")
+    until(lambda: f"{ASKED + 1} of {n}" in _step(pupil), "the class stays where it was")
+
+    question = FIRST.steps[ASKED].question
+    assert question is not None
+    wrong = next(value for value in range(20) if not judge(question, value).right)
+    box = pupil.get_by_label("your answer")
+    box.fill(str(wrong))
+    box.press("Enter")
+    until(lambda: "Taken" in _verdict(pupil), "an answer is not taken")
+    assert judge(question, wrong).words not in _verdict(pupil), "it is judged before the teacher shows it"
+    assert _verdict(teacher) == "", "the answer of one is not the teacher's"
+
+    teacher.keyboard.press("a")
+    until(lambda: f"The answer: {question.shown}." in _verdict(pupil), "the class is not shown the answer")
+    assert judge(question, wrong).words in _verdict(pupil), "nobody says what was wrong with it"
+    assert f"The answer: {question.shown}." in _verdict(teacher)
+
+    teacher.keyboard.press("n")
+    until(lambda: f"{ASKED + 2} of {n}" in _step(pupil), "the class stays behind")
+    assert _verdict(pupil) == ""
