@@ -5,6 +5,7 @@
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,6 +72,6 @@ def _note(entry: Mapping[str, Any]) -> str:
 
 
 def _text(known: Mapping[str, Any]) -> str:
-    """A line a prompt, so that a diff tells what moved."""
+    """A line for every prompt and setting, so that a diff tells what moved."""
     text = json.dumps(known, indent=1, ensure_ascii=False)
-    return text + "\n"
+    return re.sub(r"\[\s+([-\d.,\s]+?)\s+\]", lambda numbers: f"[{' '.join(numbers[1].split())}]", text) + "\n"

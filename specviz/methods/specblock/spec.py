@@ -105,7 +105,7 @@ METHOD = Method(
             help="children by predicted rank: first, 2 to 4, 5 to 10, lower; 0 gives the block up; none: the preset's",
         ),
         choice("trims", ("preset", "on", "off"), "preset", "fewer children where the draft is sure"),
-        whole("start_cap", 0, MOST_STARTS, 10, "most nodes that the next block starts at"),
+        whole("start_cap", 0, MOST_STARTS, 6, "most nodes that the next block starts at"),
         KnobSpec(
             name="merge",
             kind="bool",

@@ -20,16 +20,17 @@ from specviz_lab.papers.kept import clocked, counts, keep_counts, ratio
 from specviz_lab.papers.table import ComputedTable, Paper, decimal, rows_of, within
 
 _BLOCKS, _LEVELS, _STREAM = "explain-specblock", "explain-eagle3", "stream-specblock"
-_BUDGETS = (1, 4, 8, 12, 16, 24)
+_BUDGETS = (8, 12, 24)
 _STEPS = (0.02, 0.05, 0.1)  # a drafter's call, in passes of the target
 _CALLS = {_BLOCKS: 2, _LEVELS: 8}
-_DRAFTERS = {"eagle3": "EAGLE-3", "rank": "10 starts", "cap6": "6", "cap4": "4"}
+_DRAFTERS = {"levels": "EAGLE-3", "rank": "10 starts", "cap6": "6", "cap4": "4"}
 _NODES, _ALIKE = (8, 24, 60), ("fixed2", "fixed3", "fixed4")
 # A stream whose subject shifts, of questions short enough to be read quickly; learning with a rate for large drafters.
 _KINDS, _EACH, _SHORT = ("math_reasoning", "translation"), 12, 150
-_LEARNING = {"adapt": "on", "adapt_lr_full": 2e-5}
+_TEN = {"start_cap": 10}
+_LEARNING = {"adapt": "on", "adapt_lr_full": 2e-5, **_TEN}
 _POLICIES = (
-    Arm("never", "specblock"),
+    Arm("never", "specblock", _TEN),
     Arm("bandit", "specblock", _LEARNING),
     Arm("always", "specblock", {**_LEARNING, "adapt_cost_scale": 0, "adapt_budget": 1, "adapt_caution": 0}),
 )
@@ -108,17 +109,17 @@ def _published() -> ComputedTable:
 
 
 def _arms(fixed: Sequence[int], caps: Sequence[int]) -> list[Arm]:
-    """EAGLE-3 and SpecBlock with as many nodes, its starts fewer, its widths all alike."""
+    """EAGLE-3 and SpecBlock with as many nodes; its starts fewer; with ten starts, its widths all alike."""
     arms = []
     for nodes in (*_NODES, -1):
         end, equal = _word(nodes), {"node_budget": nodes}
-        arms += [Arm(f"eagle3{end}", "eagle3", {**equal, "d_max": 8} if nodes > 0 else equal)]
-        arms += [Arm(f"rank{end}", "specblock", equal)]
+        arms += [Arm(f"levels{end}", "eagle3", {**equal, "d_max": 8} if nodes > 0 else equal)]
+        arms += [Arm(f"rank{end}", "specblock", {"start_cap": 10, **equal})]
         arms += [Arm(f"cap{cap}{end}", "specblock", {**equal, "start_cap": cap}) for cap in caps]
         if nodes > 0:
-            alike = {"width_mode": "fixed", **equal}
+            alike = {"width_mode": "fixed", "start_cap": 10, **equal}
             arms += [Arm(f"fixed{n}{end}", "specblock", {**alike, "widths": ["2", str(n), "10", "0"]}) for n in fixed]
-    return [*arms, Arm(f"oracle{_word(24)}", "specblock", {"node_budget": 24, "width_mode": "oracle"})]
+    return [*arms, Arm(f"oracle{_word(24)}", "specblock", {"node_budget": 24, "width_mode": "oracle", "start_cap": 10})]
 
 
 def _word(nodes: int) -> str:
@@ -130,11 +131,11 @@ def _starts() -> ComputedTable:
     lines = []
     for nodes in (*_NODES, -1):
         line = ["as many as pay" if nodes < 0 else str(nodes)]
-        theirs = ratio([arms[f"eagle3{_word(nodes)}"] for arms in prompts.values()], "tokens", "rounds")
+        theirs = ratio([arms[f"levels{_word(nodes)}"] for arms in prompts.values()], "tokens", "rounds")
         for arm in _DRAFTERS:
             told = [arms[f"{arm}{_word(nodes)}"] for arms in prompts.values()]
             length = ratio(told, "tokens", "rounds")
-            of = "" if arm == "eagle3" else f", {within(_and_one(growth_of(length, theirs)), 2)} of its length"
+            of = "" if arm == "levels" else f", {within(_and_one(growth_of(length, theirs)), 2)} of its length"
             calls, rows = (ratio(told, what, "rounds").value for what in ("calls", "rows"))
             line.append(f"{decimal(length.value, 2)}; {decimal(calls, 1)} calls, {decimal(rows, 0)} rows{of}")
         lines.append(line)
@@ -157,11 +158,11 @@ def _fixed() -> ComputedTable:
                 for width in ("rank", *widths)
             }
             best = max(widths, key=lambda width: by_width[width].value)
-            told = [decimal(by_width[width].value, 2) for width in ("rank", *_ALIKE) if width in by_width]
-            told += ["—"] * (1 + len(_ALIKE) - len(told))
-            gain = within(difference_of(by_width["rank"], by_width[best]), 3)
+            told = [decimal(by_width[w].value, 2) if w in by_width else "—" for w in ("rank", *_ALIKE)]
+            gain = difference_of(by_width["rank"], by_width[best])
+            more = within(gain, 3) if gain.value else "0, every prompt alike"
             oracle = ratio([arms["oracle 24"] for arms in prompts.values()], "tokens", "rounds")
-            lines.append((words, str(nodes), *told, gain, decimal(oracle.value, 2) if nodes == 24 else "—"))
+            lines.append((words, str(nodes), *told, more, decimal(oracle.value, 2) if nodes == 24 else "—"))
         notes.append(f"{words}: {len(prompts)} prompts, {note}")
     alike = (f"all {width.removeprefix('fixed')}" for width in _ALIKE)
     names = ("nodes", "by rank", *alike, "by rank less the best of these", "by true ranks")
@@ -190,7 +191,7 @@ def measure(path: Path | None) -> None:
     from specviz.engine.run.prepare import encode_prompt
 
     command = f"specviz lab papers specblock --measure{'' if path is None else f' --prompts {path.name}'}"
-    for key, target, fixed, most, n_new in (("pair", None, (2, 3, 4), 9, 64), ("smollm2", "smollm2", (2, 4), 12, 48)):
+    for key, target, fixed, most, n_new in (("pair", None, (2, 3, 4), 8, 64), ("smollm2", "smollm2", (2, 4), 8, 48)):
         pair = load_pair(target, needs_draft=False, dtype=target and "bfloat16", threads=1)
         pair.runtime.begin()
         asked = load_prompts(path if target else None).stream
