@@ -33,7 +33,10 @@ class ServeCommand:
 
 
 def parse_serve(line: str) -> ServeCommand:
-    """What a command line asks for. Raises SpecvizError where none of the engines' options stands in it."""
+    """What a command line asks for, or vLLM's --speculative-config alone. Raises SpecvizError where none of the
+    engines' options stands in it."""
+    if line.lstrip().startswith("{"):
+        return _vllm(line)
     try:
         words = shlex.split(line)
     except ValueError as problem:

@@ -92,6 +92,7 @@ class PlainTally:
         self.rate = Moments()  # tokens / ns, recording left out
         self.timed_ns = Median()  # passes of plain decoding between the rounds
         self.plain_ns, self.plain_pass_ns = Median(), Median()  # of rounds that were plain decoding, and their passes
+        self.plain_sum_ns = 0  # of these rounds
         self.pass_ns: defaultdict[int, Median] = defaultdict(Median)  # the target's stage of the others, by rows
         self.call_ns = Median()  # a layer call, where those draft: the target's stage is no whole pass there
         self.calls = self.tests = 0  # of layers and heads there
@@ -109,6 +110,7 @@ class PlainTally:
         self.rate.merge(other.rate)
         self.timed_ns.merge(other.timed_ns)
         self.plain_ns.merge(other.plain_ns)
+        self.plain_sum_ns += other.plain_sum_ns
         self.plain_pass_ns.merge(other.plain_pass_ns)
         self.call_ns.merge(other.call_ns)
         for rows, took in other.pass_ns.items():
@@ -134,6 +136,7 @@ class PlainTally:
                 self.pass_ns[_rows(record, end)].add(target)
         else:
             self.plain_ns.add(max(1, took - draft))
+            self.plain_sum_ns += max(1, took - draft)
             self.plain_pass_ns.add(target)
 
     def speed(self, costs: Calibration | None, layers: Estimate | None) -> PlainSpeed | None:
@@ -189,6 +192,8 @@ class PlainTally:
         base = plain / (price or 1.0)
         widened = basis in ("behind", "pass") and (near < of_pass or not self.overlapped)
         other = base * near / of_pass if widened else base
+        if basis == "rounds":  # the rounds beside them are added up, of which a few slow ones take a large part
+            other = self.plain_sum_ns / self.plain_ns.n / (price or 1.0)
         return PlainSpeed(
             times=self._times((min(base, other), max(base, other)), base),
             basis=basis,

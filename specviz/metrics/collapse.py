@@ -1,4 +1,4 @@
-"""Whether a draft that was kept is hardly ever kept any more from some round of an answer on, to its end.
+"""Whether a draft is kept less than half as often from some round of an answer on, to its end.
 
 Two things do that: a state that went wrong in this answer, or the length of the text. The other answers tell which, by
 what they keep where they are as long, beside what they keep before.
@@ -10,10 +10,10 @@ from array import array
 from typing import Literal, NamedTuple
 
 from specviz.metrics.draft_confidence import TokenPosition
-from specviz.metrics.estimate import wilson_interval
+from specviz.metrics.estimate import wilson_interval, z_of_looks
 
 LEAST_BEFORE, LEAST_AFTER = 12, 24  # rounds that drafted
-TIMES = 3  # as often at least the draft was kept before, at the near ends of both intervals
+LOST = 0.5  # of what was kept before: less is left, in intervals that allow for every round looked at
 LEAST_OTHERS = 12  # rounds of other answers that are as long
 PARTLY = 0.5  # of what all answers keep while they are shorter: more in others, and length is not it; less, and it is
 _MOST = 1024  # rounds of an answer that are looked at
@@ -72,7 +72,9 @@ class CollapseTally:
         cut = _best_cut(kept)
         if cut is not None and self._first is None:
             before, after = (sum(kept[:cut]), cut), (sum(kept[cut:]), len(kept) - cut)
-            if wilson_interval(*before)[0] >= TIMES * wilson_interval(*after)[1]:
+            z = z_of_looks(len(kept) - LEAST_BEFORE - LEAST_AFTER + 1)
+            fell = after[0] * before[1] <= LOST * before[0] * after[1]
+            if fell and wilson_interval(*before, z)[0] > wilson_interval(*after, z)[1]:
                 self._first = Collapse(TokenPosition(self._query, rs[cut]), lengths[cut], before, after, "")
                 return
         for length, any_kept in zip(lengths, kept, strict=True):

@@ -68,7 +68,7 @@ def _plainly(run: Run) -> list[Counted]:
     that a user has of the server started without speculation."""
     counted = Evidence.of_run(run).rounds[0]
     speed, n = counted.speed, sum(end.n_emitted for record in run.rounds if (end := record.end) is not None)
-    if speed is None or speed.plain_ms is None or not speed.measured:
+    if speed is None or speed.plain_ms is None or not speed.measured or speed.trusted is None:
         return []
     first = looks_of(run)[0]
     return [

@@ -70,7 +70,7 @@ QUESTIONS = (
     "Write four lines about a clock that is always late.",
 )
 N_RECORDED = 6  # of the questions, that recorded seeds ask
-TEXTS = (  # for the embedded pair, of its three kinds; those of seeds that are not recorded
+TEXTS = (  # for the embedded pair, of its three kinds in turn; those of seeds that are not recorded
     "def is_prime(n):",
     "A dictionary maps keys to values. The keys of a dictionary",
     "31 + 4 = 35\n35 + 4 = 39\n39 + 4 = 43\n",
@@ -80,6 +80,15 @@ TEXTS = (  # for the embedded pair, of its three kinds; those of seeds that are 
     'import json\n\n\ndef read_settings(path):\n    """Return the settings in a file."""\n',
     "When a thread is started, it runs beside the one that started it. A lock",
     "8 + 13 = 21\n21 + 13 = 34\n34 + 13 = 47\n",
+    "def count_words(text):",
+    "Comments begin with a hash and end with the line. They",
+    "What is 12 plus 9? It is 21.\nWhat is 27 plus 4? It is 31.\nWhat is 16 plus 8? It is",
+    'def area(width, height):\n    """Return the area of a rectangle."""\n    return',
+    "This module defines a class that reads lines from a file. The class",
+    "64 - 5 = 59\n59 - 5 = 54\n54 - 5 = 49\n",
+    "class Point:\n    def __init__(self, x, y):\n        self.x = x\n",
+    "A list can be sorted in place. If a function is given as the key, it",
+    "Question: Tom has 6 bags with 7 marbles each and loses 4 marbles. How many are left?\nAnswer:",
 )
 QUOTES = (
     "The harbour was quiet that morning, and the boats lay still between the stones. Nobody had seen the pilot since "
@@ -113,7 +122,9 @@ def chat_of_twenty_layers() -> Pair:
 
 def texts(seed: int, n: int = 3) -> list[str]:
     """Prompts, other ones for every seed: bundled ones where it is recorded, `TEXTS` where it is not."""
-    known = list(bundled_prompts().values()) if seed in SEEDS else TEXTS
+    if seed not in SEEDS:  # six seeds one after another share none; as those of recorded seeds one of each kind
+        return [TEXTS[(3 * seed + k) % len(TEXTS)] for k in range(n)]
+    known = list(bundled_prompts().values())
     return [known[(seed + 3 * k) % len(known)] for k in range(n)]
 
 

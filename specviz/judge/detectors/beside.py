@@ -10,6 +10,7 @@ from specviz.judge.evidence import CountsLooked, Evidence
 from specviz.judge.finding import Certainty, EvidencePlace, Finding
 from specviz.judge.registry import detector
 from specviz.metrics import wilson_interval
+from specviz.metrics.against_plain import APART
 from specviz.metrics.estimate import Z
 from specviz.numerals import number, percent
 from specviz.text import running
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 FAR = 0.1  # by which a position is kept less often
 FEW = 30  # rounds of each
 ENDS = "came so far"
-APART = 0.9  # of the speed of plain decoding: two runs of one thing hardly differ by more
 WORKS = 0.5  # of the first tokens: below it a drafter is mostly wrong
 MANY = 4  # times as many requests at the most as at the least, so that a batch can tell
 LEAST_WINDOWS = 4  # whose speeds spread
@@ -164,10 +164,10 @@ def slower_than_its_twin(evidence: Evidence) -> Finding | None:
 
 
 def _certain(drafting: "WatchPicture", plain: "WatchPicture") -> Certainty:
-    """By how the speeds of the windows spread, where there are enough of both; else by what two runs differ anyhow."""
+    """By how the speeds of the windows spread, where there are enough of both; else by what two timings part anyhow."""
     speeds = [[point.tokens_per_s for point in picture.points if point.tokens_per_s] for picture in (drafting, plain)]
     if len(speeds[0]) < LEAST_WINDOWS:
-        return "likely" if (drafting.tokens_per_s or 0) < APART * (plain.tokens_per_s or 0) else "cannot tell"
+        return "likely" if APART * (drafting.tokens_per_s or 0) < (plain.tokens_per_s or 0) else "cannot tell"
     # Both answer the same prompts in the same order: then a window is held against its own twin.
     paired = len(speeds[0]) == len(speeds[1])
     usual = fmean(speeds[1])

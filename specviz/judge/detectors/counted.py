@@ -1,10 +1,11 @@
 """What counts alone tell: of a server, a log, a table, an answer. Positions are those that rounds are counted by."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from time import localtime, strftime
 from typing import TYPE_CHECKING
 
+from specviz.judge.cliffs import TestedPosition, deepest_cliff
+from specviz.judge.detectors.nothing_drafted import hardly
 from specviz.judge.evidence import CountsLooked
 from specviz.judge.finding import EvidencePlace, Finding
 from specviz.judge.registry import detector
@@ -22,7 +23,6 @@ LOST = 0.02  # of drafted tokens at most are kept, where rounds are not counted
 LONG, SMALL = 8, 0.15  # tokens of a draft, and the share of it that is kept: what does not go together
 CHANCE = 0.05  # that it happens to a drafter which is well
 TOO_GOOD = 0.97  # share of the rounds that reach a position and keep it, at every one
-STEEP = 4  # times less often than the one before
 
 
 @detector(CountsLooked, 10)
@@ -41,6 +41,17 @@ def nothing_counted(counted: CountsLooked) -> Finding | None:
         "lookup needs text that repeats.",
         decides="Why it did not draft, which counts do not tell.",
     )
+
+
+@detector(CountsLooked, 11)
+def hardly_counted(counted: CountsLooked) -> Finding | None:
+    """Much text, and few rounds that drafted: what no draft brought, a plain pass did."""
+    picture = counted.picture
+    rounds, kept, n = picture.n_rounds, picture.n_accepted, picture.n_generated
+    if not rounds or kept is None or n is None or not picture.n_drafted or n < kept + rounds:
+        return None
+    first = picture.positions[0] if picture.positions else None
+    return hardly(n - kept, rounds, round(first.kept * first.n) if first else min(kept, rounds), "")
 
 
 @detector(CountsLooked, 15)
@@ -118,31 +129,30 @@ def _first_kept(picture: "WatchPicture") -> str | None:
 
 @detector(CountsLooked, 50)
 def cliff_counted(counted: CountsLooked) -> Finding | None:
-    """A position at which next to nothing is kept though those before it are."""
-    from specviz.metrics import wilson_interval
-
+    """A position is kept far less often than the one before it."""
     if _first_kept(counted.picture) is not None:
         return None
-    for before, at in pairwise(_drafted_positions(counted.picture)):
-        came = round(before.kept * before.n)
-        if at.given is None or before.given is None or came < FEW_ROUNDS:
-            return None
-        if wilson_interval(round(at.given * came), came)[1] >= before.given / STEEP:
-            continue
-        return Finding(
-            "position_cliff",
-            2,
-            f"a cliff at position {at.position + 1}",
-            f"a cliff at position {at.position + 1}: {at.given:.1%} of {came} rounds that came so far keep it, after "
-            f"{before.given:.0%} at position {at.position}.",
-            "likely",
-            next_step="The drafter's own loop or its positions (norm, position ids, cache between its steps): another "
-            "version of the engine. A shorter draft only hides it.",
-            decides="The same files under another version; a drafter trained for so many tokens ends there too.",
-            others=(14,),
-            tokens=before.kept * before.given,
-        )
-    return None
+    positions, came = [], 0
+    for at in _drafted_positions(counted.picture):
+        kept, n = round(at.kept * at.n), came if positions else at.n
+        positions, came = [*positions, TestedPosition(at.position + 1, kept, n)], kept
+    cliff = deepest_cliff(positions)
+    if cliff is None:
+        return None
+    before, here = cliff.before, cliff.here
+    return Finding(
+        "position_cliff",
+        2,
+        f"a cliff at position {here.at}",
+        f"a cliff at position {here.at}: {here.share:.1%} of {here.n} rounds that came so far keep it, after "
+        f"{before.share:.0%} at position {before.at}.{cliff.doubt}",
+        "cannot tell" if cliff.doubt else "likely",
+        next_step="The drafter's own loop or its positions (norm, position ids, cache between its steps): another "
+        "version of the engine. A shorter draft only hides it.",
+        decides=cliff.decides,
+        others=cliff.others,
+        tokens=before.kept / positions[0].n * (1 - here.share),
+    )
 
 
 def _drafted_positions(picture: "WatchPicture") -> "list[PositionShare]":

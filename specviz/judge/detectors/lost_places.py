@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from specviz.check.findings import FAULTS
-from specviz.judge.detectors.counted import FEW_ROUNDS, cliff_counted, tail_counted
+from specviz.judge.cliffs import TestedPosition, deepest_cliff
+from specviz.judge.detectors.counted import cliff_counted, tail_counted
 from specviz.judge.evidence import LEAST_TESTS, CountsLooked, RoundsCounted
 from specviz.judge.finding import Finding
 from specviz.judge.registry import detector
@@ -14,8 +15,6 @@ from specviz.numerals import number, percent, plural, prob
 if TYPE_CHECKING:
     from specviz.metrics import Estimate
 
-EDGE = 0.5  # of what the position before keeps: a cliff loses more than half, where a weak drafter goes down a slope
-WORKS = 0.5  # of the tokens at the position before: a drafter that is mostly wrong there has no edge to fall off
 ALIKE = 30  # drafts that all keep just as many: a drafter is never that even, a limit is
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
 SELDOM = 0.1  # share of rounds that keep the end of the draft
@@ -30,58 +29,36 @@ THROWN_AWAY = 0.1  # share of its nodes kept, below which it is
 @detector(RoundsCounted, 50)
 def position_cliff(counted: RoundsCounted) -> Finding | None:
     """A position is kept far less often than the one before it."""
-    from specviz.metrics import wilson_interval, z_of_looks
-
     rates: dict[int, Estimate] = counted.metrics.position_acceptance or {}
-    pairs = [(at, rates[at - 1], here) for at, here in rates.items() if at - 1 in rates]
-    pairs = [pair for pair in pairs if min(pair[1].n, pair[2].n) >= LEAST_TESTS]
-    z, drops = z_of_looks(max(1, len(pairs))), []  # the deepest of several drops is picked
-    for at, before, here in pairs:
-        least, most = (
-            wilson_interval(place.value * place.n, place.n, z)[end] for end, place in enumerate((before, here))
-        )
-        if here.value <= EDGE * before.value and least > most:
-            drops.append((before.value - here.value, at))
-    if not drops:
+    cliff = deepest_cliff([TestedPosition(at, round(here.value * here.n), here.n) for at, here in rates.items()])
+    if cliff is None:
         return None
-    at = max(drops)[1]
-    before, here = rates[at - 1], rates[at]
-    doubt, decides, others = _doubted_cliff(counted, before)
+    before, here = cliff.before, cliff.here
+    doubt, decides, others = _of_one_length(counted) or (cliff.doubt, cliff.decides, cliff.others)
     return Finding(
         "position_cliff",
         2,
-        f"a cliff at position {at}",
-        f"At position {at - 1} of a draft {prob(before.value)} of the tested tokens are kept (n {before.n}), at "
-        f"position {at} {prob(here.value)} (n {here.n}); what stands behind is lost with it.{doubt}",
+        f"a cliff at position {here.at}",
+        f"At position {before.at} of a draft {prob(before.share)} of the tested tokens are kept (n {before.n}), at "
+        f"position {here.at} {prob(here.share)} (n {here.n}); what stands behind is lost with it.{doubt}",
         "cannot tell" if doubt else "likely",
         decides=decides,
         others=others,
-        tokens=max(0.0, before.value - here.value),
-        next_step=counted.shorter(f"A draft of {plural(at - 1, 'token')}")
+        tokens=max(0.0, before.share - here.share),
+        next_step=counted.shorter(f"A draft of {plural(before.at, 'token')}")
         or "Another version of the engine, with the same files: a shorter draft only hides it.",
-        evidence=counted.places(counted.tally.confidence.lost_at.get(at, ())),
+        evidence=counted.places(counted.tally.confidence.lost_at.get(here.at, ())),
     )
 
 
-def _doubted_cliff(counted: RoundsCounted, before: "Estimate") -> tuple[str, str, tuple[int, ...]]:
-    """Why a position that is lost may be no cliff, "" where nothing speaks against it; what would decide; other
-    faults."""
+def _of_one_length(counted: RoundsCounted) -> tuple[str, str, tuple[int, ...]] | None:
+    """Where all drafts keep just as many, which is no drafter's doing: why, what would decide, other faults."""
     by_kept = counted.tally.outside.by_kept
     kept, n = by_kept.most_common(1)[0] if by_kept else (0, 0)
-    if n >= ALIKE and by_kept.total() - n <= counted.metrics.n_queries:  # the last draft of an answer may be cut
-        why = f" {n} of {plural(by_kept.total(), 'draft')} keep exactly {kept}: a limit is that even, a drafter never."
-        return why, "What the engine keeps at most of a draft, and its own counts by position.", (7, 14)
-    if before.interval is not None and before.interval[1] < WORKS:
-        why = " The position before is mostly lost as well, so the drafter may just be weak."
-        return why, "The same files under another version of the engine, and the folders (specviz check).", (1, 6)
-    if before.n < FEW_ROUNDS:
-        return f" {before.n} tests are few.", "A few more answers: so few drafts may fall so by chance.", (14,)
-    return (
-        "",
-        "Another version of the engine (norm, position ids, cache between the drafter's steps); a drafter trained for "
-        "so many tokens ends there too.",
-        (14,),
-    )
+    if n < ALIKE or by_kept.total() - n > counted.metrics.n_queries:  # the last draft of an answer may be cut
+        return None
+    why = f" {n} of {plural(by_kept.total(), 'draft')} keep exactly {kept}: a limit is that even, a drafter never."
+    return why, "What the engine keeps at most of a draft, and its own counts by position.", (7, 14)
 
 
 @detector(RoundsCounted, 60)
@@ -203,7 +180,7 @@ def falls_along_the_text(counted: RoundsCounted) -> Finding | None:
 
 @detector(RoundsCounted, 82)
 def dies_within_an_answer(counted: RoundsCounted) -> Finding | None:
-    """From some round of an answer on next to nothing is kept, to its end: a state went wrong, or it grew too long."""
+    """From some round of an answer on far less is kept, to its end: a state went wrong, or it grew too long."""
     collapse = counted.tally.collapse.collapse()
     if collapse is None or falls_along_the_text(counted) is not None:
         return None
@@ -218,7 +195,7 @@ def dies_within_an_answer(counted: RoundsCounted) -> Finding | None:
     return Finding(
         "dies_within_an_answer",
         4 if collapse.cause == "length" else 10,
-        f"from {where} on the draft is hardly ever kept",
+        f"from {where} on the draft is kept less than half as often",
         f"Up to {where} {percent(kept / n)} of {n} drafts keep something, from there to the end of the answer "
         f"{percent(later / n_later)} of {n_later}.{why}",
         "likely" if collapse.cause else "cannot tell",

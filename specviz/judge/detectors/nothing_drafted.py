@@ -20,6 +20,8 @@ _WHY: dict[DraftEnd, str] = {
     "stop_token": "the text was about to end",
 }
 IDLE = 12  # rounds in a row without a draft
+SELDOM = 0.25  # share of rounds that draft, below which a run is mostly plain decoding
+LITTLE = 0.15  # share of rounds that keep anything, below which drafting can bring no speed-up to speak of
 
 
 @detector(RoundsCounted, 10)
@@ -50,4 +52,34 @@ def nothing_drafted(counted: RoundsCounted) -> Finding | None:
         claim,
         next_step="See the warnings (w), and the knobs that stop a draft: a threshold nothing reaches, a depth of 0.",
         evidence=counted.places([since]),
+    )
+
+
+@detector(RoundsCounted, 11)
+def hardly_drafted(counted: RoundsCounted) -> Finding | None:
+    """A round drafts now and then, and next to nothing comes of it."""
+    tally, n = counted.tally.confidence, counted.metrics.n_rounds
+    if counted.run.method_traits.plain or nothing_drafted(counted) is not None or not tally.n_drafting:
+        return None
+    why = counted.tally.texts.idle.most_common(1)
+    if not why or why[0][0] == "pausing":
+        return None
+    return hardly(n, tally.n_drafting, tally.n_kept, f" Why, mostly: {_WHY[why[0][0]]}.")
+
+
+def hardly(n: int, n_drafting: int, n_kept: int, why: str) -> Finding | None:
+    """Of `n` rounds so few draft, and so few keep anything, that no speed-up can come of it."""
+    from specviz.metrics import wilson_interval
+
+    if wilson_interval(n_drafting, n)[1] >= SELDOM or wilson_interval(n_kept, n)[1] >= LITTLE:
+        return None
+    return Finding(
+        "hardly_drafted",
+        15,
+        "hardly anything is drafted",
+        f"In {n_drafting:,} of {plural(n, 'round')} something was drafted, and in {n_kept:,} kept: nearly all of it is "
+        f"plain decoding.{why}",
+        "likely",
+        next_step="See what keeps drafts from being made: a threshold, a limit, a lookup in text that does not repeat.",
+        decides="The same prompts with a drafter that needs no match, or with a lower threshold.",
     )

@@ -8,7 +8,8 @@ from specviz.judge.registry import detector
 from specviz.numerals import plural
 from specviz.text import running
 
-LEAST_CLOSED = 3  # answers; and they are most
+LEAST_CLOSED = 3  # answers
+SELDOM = 0.1  # of answers, which a model that was asked properly hardly leaves empty
 _MARK = re.compile(r"<\|?[a-z_]{3,32}\|?>")  # what a message begins with: <|im_start|>, <start_of_turn>
 
 
@@ -38,9 +39,11 @@ def template_twice(counted: RoundsCounted) -> Finding | None:
 
 @detector(RoundsCounted, 4)
 def template_left_out(counted: RoundsCounted) -> Finding | None:
-    """Most answers are nothing but the mark that ends a turn, and no prompt has begun one."""
+    """Many answers are nothing but the mark that ends a turn, and no prompt has begun one."""
+    from specviz.metrics import wilson_interval
+
     n, closed = counted.metrics.n_queries, counted.tally.texts.n_closed_at_once
-    if closed < LEAST_CLOSED or 2 * closed <= n:
+    if closed < LEAST_CLOSED or wilson_interval(closed, n)[0] < SELDOM:
         return None
     return Finding(
         "template_left_out",
