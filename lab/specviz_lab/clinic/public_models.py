@@ -56,7 +56,8 @@ def _tokens(model: Mapping[str, Any]) -> list[str]:
 
 
 def _safetensors(path: Path, shapes: Mapping[str, list[int]]) -> None:
-    entries, n_bytes = {}, 0
+    entries: dict[str, Any] = {}
+    n_bytes = 0
     for name, shape in shapes.items():
         kind, size = ("I64", 8) if name == "d2t" else ("BF16", 2)
         entries[name] = {

@@ -132,7 +132,8 @@ def cliff_counted(counted: CountsLooked) -> Finding | None:
     """A position is kept far less often than the one before it."""
     if _first_kept(counted.picture) is not None:
         return None
-    positions, came = [], 0
+    positions: list[TestedPosition] = []
+    came = 0
     for at in _drafted_positions(counted.picture):
         kept, n = round(at.kept * at.n), came if positions else at.n
         positions, came = [*positions, TestedPosition(at.position + 1, kept, n)], kept
