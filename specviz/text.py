@@ -14,14 +14,12 @@ nothing at all `∅`, a combining mark without a base stands on `◌`. A token m
 import html as _html
 import re
 import unicodedata
-from contextlib import suppress
 
 from rich.cells import cell_len
 
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
 SPACE_ASCII, SPACE_PLAIN = "^", "␣"  # in ASCII; on terminals of 16 colours, whose fonts draw `▁` as `_`
 _MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
-_RUNNING = {**_MARKS, " ": " "}
 _ASCII = {
     SPACE: SPACE_ASCII,
     NEWLINE: "\\n",
@@ -65,12 +63,12 @@ def shown(text: str, raw: str | None = None, most: int | None = LONGEST) -> str:
 
     `raw`: its bytes in hex, when they are not UTF-8.
     """
-    return _visible(text, raw, _MARKS, most) or EMPTY
+    return _cut(_decoded(text, raw), _MARKS, most) or EMPTY
 
 
 def running(text: str, raw: str | None = None, most: int | None = None) -> str:
     """Like `shown` for a stretch of prose: spaces stay spaces, nothing stays nothing, and all of it is there."""
-    return _visible(text, raw, _RUNNING, most)
+    return _cut(_decoded(text, raw), {**_MARKS, " ": " "}, most)
 
 
 def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
@@ -123,19 +121,28 @@ def _code(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
+def _decoded(text: str, raw: str | None) -> str:
+    """The text, or what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
+    if not raw:
+        return text
+    try:
+        return bytes.fromhex(raw).decode("utf-8", "surrogateescape")
+    except ValueError:  # not hex: the record is odd, its text is still there
+        return text
+
+
 _CUT = re.compile(rf"{ELLIPSIS}\(\+[\d,]+\)")
 
 
-def _visible(text: str, raw: str | None, marks: dict[str, str], most: int | None) -> str:
-    """Of the text, or of what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
-    if raw:
-        with suppress(ValueError):  # not hex: the record is odd, its text is still there
-            text = bytes.fromhex(raw).decode("utf-8", "surrogateescape")
-    more = ""
-    if most is not None and len(text) > most and not _CUT.fullmatch(text, most):  # what was cut stays as it is
-        text, more = text[:most], f"{ELLIPSIS}(+{len(text) - most:,})"
+def _cut(text: str, marks: dict[str, str], most: int | None) -> str:
+    if most is None or len(text) <= most or _CUT.fullmatch(text, most):  # what was cut stays as it is
+        return _visible(text, marks)
+    return f"{_visible(text[:most], marks)}{ELLIPSIS}(+{len(text) - most:,})"
+
+
+def _visible(text: str, marks: dict[str, str]) -> str:
     if text.isascii() and text.isprintable():
-        return text.replace(" ", marks[" "]) + more
+        return text.replace(" ", marks[" "])
     out: list[str] = []
     pile = _MOST_MARKS  # a mark at the start has no base of its own
     for char in text:
@@ -145,7 +152,7 @@ def _visible(text: str, raw: str | None, marks: dict[str, str], most: int | None
             continue
         pile = 0
         out.append(marks.get(char) or _plain(char))
-    return "".join(out) + more
+    return "".join(out)
 
 
 def _mark(char: str, pile: int, has_base: bool) -> str:

@@ -37,7 +37,7 @@ def _table(file: Path) -> str:
     lines = [
         f"{own['processor']}, {own['threads']} of {own['cores']} cores, {report['settings']['dtype']}, "
         f"{report['prompts']['n_used']} prompts, {report['settings']['max_new_tokens']} tokens each, T = 0; "
-        f"{report['wall'][:10]}, {own['commit']} ([all of it](../benchmarks/{file.name})):",
+        f"{report['wall'][:10]}, {own['commit']} (all of it: `benchmarks/{file.name}`):",
         "",
         "| | tokens/s | of our plain decoding | tokens a round | kept of drafted | texts as ours |",
         "|---|---|---|---|---|---|",

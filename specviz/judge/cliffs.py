@@ -36,7 +36,8 @@ class Cliff(NamedTuple):
 
 
 def deepest_cliff(positions: Sequence[TestedPosition]) -> Cliff | None:
-    """The deepest of the drops that lose more than half, in intervals that allow for every position looked at."""
+    """The drop that surely keeps the least of the position before, of those that lose more than half, in intervals that
+    allow for every position looked at."""
     from specviz.metrics import wilson_interval, z_of_looks
 
     pairs = [
@@ -45,15 +46,14 @@ def deepest_cliff(positions: Sequence[TestedPosition]) -> Cliff | None:
         if here.at == before.at + 1 and min(before.n, here.n) >= LEAST_TESTS
     ]
     z = z_of_looks(max(1, len(pairs)))
-    drops = [
-        (before.share - here.share, before, here)
-        for before, here in pairs
-        if here.share <= EDGE * before.share
-        and wilson_interval(before.kept, before.n, z)[0] > wilson_interval(here.kept, here.n, z)[1]
-    ]
+    drops = []
+    for before, here in pairs:
+        least, most = wilson_interval(before.kept, before.n, z)[0], wilson_interval(here.kept, here.n, z)[1]
+        if here.share <= EDGE * before.share and most < least:
+            drops.append((most / least, before, here))
     if not drops:
         return None
-    _, before, here = max(drops)
+    _, before, here = min(drops)
     return Cliff(before, here, *_doubt(before))
 
 

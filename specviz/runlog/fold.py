@@ -81,9 +81,8 @@ class Run:
         handler = _HANDLERS.get(type(event))
         if handler:
             handler(self, event)
-        last = self.rounds.last
-        if last is not None and type(event) not in _NOT_OF_LAST:
-            last.take(event)
+        elif type(event) not in _WIRE_ONLY:
+            self._take(event)
 
     def extend(self, events: Iterable[Event]) -> "Run":
         """Take many; returns itself."""
@@ -219,9 +218,16 @@ class Run:
         query.n_rounds += 1
         self.rounds.append(record)
 
+    def _take(self, event: Event) -> None:
+        """Add an event to the unfinished round."""
+        last = self.rounds.last
+        if last is not None:
+            last.take(event)
+
     def _pieces(self, event: Pieces) -> None:
         for token, text, raw in event.pieces:
             self.words.setdefault(token, (text, raw))
+        self._take(event)
 
     def _forget(self, query: Query, aborted: RoundRecord) -> None:
         """Drop the aborted round whose number comes again, with whatever it had put on the strip."""
@@ -241,10 +247,12 @@ class Run:
         query = self._query(event.q)
         query.nodes.near[event.node] = event
         query.n_nodes = max(query.n_nodes, event.node + 1)
+        self._take(event)
 
     def _closing(self, event: Closing) -> None:
         if event.token is not None and event.text:
             self.words.setdefault(event.token, (event.text, None))
+        self._take(event)
 
     def _commit(self, event: Commit) -> None:
         record = self.rounds.last
@@ -341,7 +349,6 @@ class Run:
 # wherever they were written.
 _OF_NO_ROUND = (Header, Calibration, Prefill, RoundStart, Adapt, ExitTable, End, State, FindingRecord, Reported)
 BESIDE = (Knob, Note)
-_NOT_OF_LAST = {*_OF_NO_ROUND, *BESIDE, Warn, Commit, *_WIRE_ONLY}  # by their own handlers, or not at all
 
 
 def in_round(event: Event, r: int) -> bool:

@@ -187,20 +187,8 @@ class Trace:
                 raise TraceError(f"{self.path} line {self.n_lines}: more than {_MOST_BLANK:,} empty lines")
             return None
         event = record_of(line, self.n_lines, self.path, self._major)
-        if event is None:
-            return None
-        wrong = next((f"{_tag(event)}: {reason}" for reason in self._ranges.wrong(event)), "")
-        if self.end is not None:
-            wrong = f"a '{_tag(event)}' record stands behind the end of the run"
-        elif isinstance(event, Header) and self.n_lines > 1:
-            wrong = "a second header; two recordings run together, split them there"
-        if wrong:
-            raise TraceError(f"{self.path} line {self.n_lines}: {wrong}")
-        if isinstance(event, End):
-            self.end = event
-        self._last = event.q, event.r
-        if self._checker:
-            self._checker.take(event, self.n_lines)
+        if event is not None:
+            self._take(event, self.n_lines)
         return event
 
     def _finished(self) -> bool:
@@ -249,6 +237,21 @@ class Trace:
         if first.startswith(b'{"ev":"header"'):
             return TraceError(f"{self.path} was cut off inside its header: nothing can be shown; record it again")
         return foreign(self.path, "it has no header line")
+
+    def _take(self, event: Event, number: int) -> None:
+        if self.end is not None:
+            raise TraceError(f"{self.path} line {number}: a '{_tag(event)}' record stands behind the end of the run")
+        if isinstance(event, Header) and number > 1:
+            raise TraceError(
+                f"{self.path} line {number}: a second header; two recordings run together, split them there"
+            )
+        if (reason := self._ranges.wrong(event)) is not None:
+            raise TraceError(f"{self.path} line {number}: {_tag(event)}: {reason}")
+        if isinstance(event, End):
+            self.end = event
+        self._last = event.q, event.r
+        if self._checker:
+            self._checker.take(event, number)
 
 
 def _tag(event: Event) -> str:

@@ -157,7 +157,7 @@ def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, o
     status, again = asked(verifier="walk", knobs={"gamma": 1})
     assert status == 200
     assert again["verifier"] == "walk"
-    assert again["round"]["moments"][0]["said"].startswith("What if: under walk, with gamma 1")
+    assert again["round"]["moments"][0]["sentence"].startswith("What if: under walk, with gamma 1")
     for more, words in (
         ({"verifier": "nope"}, "nope"),
         ({"uniforms": {"0": 2.0}}, "lies in"),

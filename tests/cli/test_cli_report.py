@@ -92,7 +92,7 @@ def test_without_a_name_it_lies_here_by_the_name_of_the_trace(
 def test_one_that_comes_with_the_package_goes_by_its_name(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("specviz.trace.bundled.bundled_traces", lambda: RECORDINGS)
+    monkeypatch.setattr("specviz.trace.bundled.all_bundled", lambda: RECORDINGS)
     monkeypatch.chdir(tmp_path)
     assert cli("export", "--html", "sums-draft").code == 0
     assert "no trace sums-drift" in cli("export", "--html", "sums-drift").line

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from specviz.engine.model import dtype_speed
-from specviz.engine.model.dtype_speed import Rates
+from specviz.engine.model.dtype_speed import DtypeRates
 from specviz.engine.model.exact import known
 from specviz.engine.model.files import dtypes, hub
 from specviz.engine.model.files.dtypes import pick_dtype, stored
@@ -59,8 +59,8 @@ def half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(save(build("llama", seed=1, dtype=torch.bfloat16), tmp_path / "model"))
 
 
-def rates(bfloat16: float, float32: float) -> Rates:
-    return Rates(bfloat16, float32, time.time())
+def rates(bfloat16: float, float32: float) -> DtypeRates:
+    return DtypeRates(bfloat16, float32, time.time())
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def rates(bfloat16: float, float32: float) -> Rates:
     ids=["faster", "slower", "hardly slower"],
 )
 def test_by_what_this_machine_multiplies_faster(
-    found: Rates, wanted: str, half: str, monkeypatch: pytest.MonkeyPatch
+    found: DtypeRates, wanted: str, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by the names of its instructions; what is asked for stays, and is warned of where it loses."""
     monkeypatch.setattr(dtype_speed, "_measured", lambda _: found)
@@ -91,7 +91,7 @@ def test_measured_once_a_machine(half: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert first is not None
     assert min(first.rates.bfloat16, first.rates.float32) > 0
 
-    def again(_: object) -> Rates:
+    def again(_: object) -> DtypeRates:
         raise AssertionError("it was measured before")
 
     monkeypatch.setattr(dtype_speed, "_measured", again)
@@ -102,7 +102,7 @@ def test_measured_once_a_machine(half: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_was_measured_long_ago_says_so(half: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Rates(117, 62, time.time() - 12.5 * 86400)
+    old = DtypeRates(117, 62, time.time() - 12.5 * 86400)
     monkeypatch.setattr(dtype_speed, "_measured", lambda _: old)
     pair = load_pair(half, needs_draft=False)
     assert pair.speed is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.widget import Widget
 
 from specviz.runlog.fold import fold
-from specviz.trace.bundled import bundled_traces
+from specviz.trace.bundled import all_bundled
 from specviz.view import Options, Player
 from specviz.view.frame.frame import Frame, TreeFrame, TreeViewport
 from specviz_tui.app import SpecvizApp
@@ -254,7 +254,7 @@ async def test_random_keys_and_sizes_never_hurt(tree_trace: Path) -> None:
 
 async def test_a_tree_that_was_scrolled_for_another_room_begins_at_its_root_again() -> None:
     """At first nothing is folded, for the canvas does not know its lines yet."""
-    app = replay_app(bundled_traces()["stream-specblock"])
+    app = replay_app(all_bundled()["explain-specblock"])
     async with app.run_test(size=(100, 30)) as pilot:
         await pilot.pause()
         main, canvas = app.screen, app.screen.query_one(TreeCanvas)

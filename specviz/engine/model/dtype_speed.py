@@ -21,7 +21,7 @@ _ENOUGH = 32_000_000  # weights that are timed, where there are so many: more by
 _TURNS = 3
 
 
-class Rates(msgspec.Struct, frozen=True):
+class DtypeRates(msgspec.Struct, frozen=True):
     """Tokens a second that products of one row allow, by dtype. `wall`: when, seconds since 1970."""
 
     bfloat16: float
@@ -33,7 +33,7 @@ class Rates(msgspec.Struct, frozen=True):
 class DtypeSpeed:
     """The rates for a model, and the dtype it is loaded in."""
 
-    rates: Rates
+    rates: DtypeRates
     dtype: str
 
     @property
@@ -54,7 +54,7 @@ class DtypeSpeed:
         return f"{self.dtype}: products allow {own:.0f} tokens/s here, {self.other} {other:.0f}{age}"
 
 
-_KEPT = Kept("dtypes.json", Rates)
+_KEPT = Kept("dtypes.json", DtypeRates)
 
 
 def dtype_speed(adapter: ModelAdapter) -> DtypeSpeed | None:
@@ -71,7 +71,7 @@ def dtype_speed(adapter: ModelAdapter) -> DtypeSpeed | None:
 
 
 @torch.inference_mode()
-def _measured(adapter: ModelAdapter) -> Rates:
+def _measured(adapter: ModelAdapter) -> DtypeRates:
     """By the fastest of a few turns, in which the dtypes take turns, and in proportion to all that a token reads."""
     weights = list(_matrices(adapter))
     layer = sum(int(weight.numel()) for weight in adapter.layers[0].parameters() if weight.ndim == 2)
@@ -85,7 +85,7 @@ def _measured(adapter: ModelAdapter) -> Rates:
             for row, weight in zip(rows[dtype], held[dtype], strict=True):
                 linear(row, weight)
             least[dtype] = min(least[dtype], time.perf_counter() - began)
-    return Rates(share / least[torch.bfloat16], share / least[torch.float32], time.time())
+    return DtypeRates(share / least[torch.bfloat16], share / least[torch.float32], time.time())
 
 
 def _matrices(adapter: ModelAdapter) -> Iterator[torch.Tensor]:

@@ -170,7 +170,8 @@ def test_every_panel_can_be_linked_to_and_the_address_names_the_run(
 def _unbroken(page: Any, what: str) -> None:
     """No error on the page, nothing of a traceback, and the list of runs is there."""
     assert page.locator("[data-testid=stException]").count() == 0, what
-    assert page.locator("[data-testid=stAlertContentError]").all_inner_texts() == [], what
+    errors = page.locator("[data-testid=stAlertContentError]").all_inner_texts()
+    assert errors == [], (what, errors)
     assert page.get_by_label("Run to look at").count() >= 1, what
 
 

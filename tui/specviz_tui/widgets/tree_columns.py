@@ -126,18 +126,9 @@ class ColumnGrid:
 
     def row(self, y: int) -> Row:
         """A line, painted."""
-        row, starts = Row(), self.plan.starts
+        row = Row()
         for thing in sorted(self.things(y), key=lambda t: (t.column, isinstance(t, TreeLine))):
-            if isinstance(thing, TreeLine):
-                self._link(row, thing)
-                continue
-            row.to(starts[min(thing.column, len(starts) - 1)])
-            if isinstance(thing, Fold):
-                room = self.width - row.cells - 1
-                short = " ".join(thing.text.split()[:2])  # `+ 9`
-                row.add(thing.text if cell_len(thing.text) <= room else short if cell_len(short) <= room else "", FAINT)
-            else:
-                self._node(row, thing)
+            self._place(row, thing)
         return row
 
     def ruler(self) -> Row:
@@ -151,6 +142,20 @@ class ColumnGrid:
             row.add("depth 0" if not column and self.plan.end(0) > LEFT + len("depth 0") else name, FAINT)
         return row
 
+    def _place(self, row: Row, thing: Thing) -> None:
+        if isinstance(thing, TreeLine):
+            self._link(row, thing)
+            return
+        row.to(self.plan.starts[min(thing.column, len(self.plan.starts) - 1)])
+        if isinstance(thing, Fold):
+            room = self.width - row.cells - 1
+            short = " ".join(thing.text.split()[:2])  # `+ 9`
+            row.add(thing.text if cell_len(thing.text) <= room else short if cell_len(short) <= room else "", FAINT)
+        elif self.plan.wide(thing.column):
+            self._node(row, thing)
+        else:
+            self._glyph(row, thing)
+
     def _link(self, row: Row, line: TreeLine) -> None:
         through, narrow = line.shape in ("line", "tee"), self.plan.links[line.column] == 1
         x = self.plan.end(line.column) + (0 if narrow else GAP)
@@ -161,17 +166,19 @@ class ColumnGrid:
         shape = palette.link(line.shape)
         row.add(shape[1] if narrow else shape, FAINT)
 
-    def _node(self, row: Row, node: TreeNode) -> None:
-        """Its glyph; where the column is wide, its token, value and bar too."""
-        x0, plan, tint = row.cells, self.plan, self.painter.tint(node.mark)
+    def _glyph(self, row: Row, node: TreeNode) -> None:
+        x0 = row.cells
         lit = CURSOR if node.cursor else STRONG if node.fresh or node.winning else PLAIN
-        if not plan.wide(node.column):
-            row.add(node.glyph, tint + lit)
-            row.spot(x0, node)
-            return
+        row.add(node.glyph, self.painter.tint(node.mark) + lit)
+        row.spot(x0, node)
+
+    def _node(self, row: Row, node: TreeNode) -> None:
+        x0, style, plan = row.cells, self.painter.mark(node.mark), self.plan
+        tint = self.painter.tint(node.mark)
+        lit = CURSOR if node.cursor else STRONG if node.fresh or node.winning else PLAIN
         shown = clip(node.shown, plan.tokens[node.column])
         row.add(f"{node.glyph} ", tint + lit)
-        row.add(shown, self.painter.mark(node.mark) + lit)
+        row.add(shown, style + lit)
         value = plan.values[node.column]
         if node.value:
             row.add(" " * (plan.tokens[node.column] - cell_len(shown)) + f" {node.value:>{value}}", tint + lit)
