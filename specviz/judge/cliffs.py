@@ -48,6 +48,8 @@ def deepest_cliff(positions: Sequence[TestedPosition]) -> Cliff | None:
     z = z_of_looks(max(1, len(pairs)))
     drops = []
     for before, here in pairs:
+        if before.kept > before.n or here.kept > here.n:
+            continue  # such counts contradict each other, which is another finding
         least, most = wilson_interval(before.kept, before.n, z)[0], wilson_interval(here.kept, here.n, z)[1]
         if here.share <= EDGE * before.share and most < least:
             drops.append((most / least, before, here))
