@@ -97,6 +97,26 @@ def test_nothing_drafted_is_told_where_text_is_written() -> None:
     assert found(Counted(engine="vLLM", wall=0.0, n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0)) == {}
 
 
+def seldom(n_rounds: int, kept: list[int], n_generated: int = 900) -> Counted:
+    """Rounds that drafted three tokens each, within so much text."""
+    return totals(kept, n_rounds, n_generated=n_generated)
+
+
+def test_much_text_and_few_drafts_are_named() -> None:
+    finding = found(seldom(20, [5, 1, 0]))["hardly_drafted"]
+    assert (finding.fault, finding.certainty) == (15, "likely")
+    assert "In 20 of 894 rounds something was drafted, and in 5 kept" in finding.claim
+    assert "hardly_drafted" not in found(seldom(400, [300, 200, 100], 1000)), "every round drafts"
+    assert "hardly_drafted" not in found(seldom(220, [200, 180, 160], 1400)), "few draft, and much is kept"
+    assert "hardly_drafted" not in found(seldom(1, [0, 0, 0], 4)), "an interval of four rounds forbids it"
+
+
+def test_of_several_drops_the_one_is_named_that_surely_keeps_the_least() -> None:
+    """The second position loses more, the third all of it."""
+    finding = found(totals([320, 144, 0]))["position_cliff"]
+    assert finding.headline == "a cliff at position 3"
+
+
 def windows(kept: list[int], held: list[float], rounds: int = 20) -> list[Counted]:
     """Looks at one position: what each window keeps of so many rounds, and how full the cache is then."""
     looks, total = [totals([0], 0, gauges={"running": 1.0, "cache in use": held[0]})], 0

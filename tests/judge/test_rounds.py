@@ -233,6 +233,16 @@ def test_why_nothing_was_drafted_is_told() -> None:
     assert "nothing_drafted" not in found(run_of(rounds)), "the run said itself that drafting did not pay"
 
 
+@pytest.mark.parametrize(("n_drafting", "named"), [(2, True), (30, False)], ids=["now and then", "every other"])
+def test_a_run_that_drafts_now_and_then_and_keeps_nothing_is_named(n_drafting: int, named: bool) -> None:
+    rounds = [chain_round(r, [0.9] if r % (60 // n_drafting) == 0 else [], 0) for r in range(1, 61)]
+    for end in (event for records in rounds for event in records if isinstance(event, ev.RoundEnd)):
+        end.draft_end = "no_match"
+    findings = found(run_of(rounds))
+    assert ("hardly_drafted" in findings) is named
+    assert not named or "Why, mostly: a lookup found no match." in findings["hardly_drafted"].claim
+
+
 def test_a_low_rate_without_positions_names_what_would_decide() -> None:
     low = Counted(engine="llama.cpp", wall=0.0, n_rounds=135, n_drafted=347, n_accepted=65, n_generated=200)
     finding = found(Evidence.of_looks([low]))["little_kept"]

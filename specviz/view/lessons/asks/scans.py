@@ -1,6 +1,6 @@
 """Questions about a test that looks at whole prefixes, the longest first."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
@@ -72,14 +72,23 @@ def deciding(scene: AskScene) -> LessonQuestion:
         else:
             words = f"{scene.word(node)} stands further left: the scan begins at the end and has stopped before."
         answers.append(LessonAnswer(node, node, words))
+    text = "The scan stops at the first test that passes. Where?"
+    return _which(scene, text, answers, right, f"{_passes(scene, right)} All before it is kept with it, untested.")
+
+
+def _which(
+    scene: AskScene, text: str, answers: Sequence[LessonAnswer], right: int, reason: str, value: str = ""
+) -> LessonQuestion:
+    """One of the chain's drafted tokens is asked for, before any test."""
     return LessonQuestion(
         kind="place",
-        text="The scan stops at the first test that passes. Where?",
+        text=text,
         answers=tuple(answers),
         otherwise="That is no drafted token.",
         shown=scene.word(right),
-        reason=f"{_passes(scene, right)} All before it is kept with it, untested.",
-        places=tuple(chain),
+        reason=reason,
+        places=tuple(_chain(scene)),
+        value=value,
         before=scene.moment(Phase.VERIFY),
         after=scene.end(right),
     )
@@ -109,18 +118,9 @@ def makes_up(scene: AskScene) -> LessonQuestion:
         else:
             words = f"{scene.word(node)} has p/q {fine(ratio)}, below 1: it makes the prefix weaker, by either rule."
         answers.append(LessonAnswer(node, node, words))
-    return LessonQuestion(
-        kind="place",
-        text="Which guess makes up for a weaker one before it? Its p/q is above 1.",
-        answers=tuple(answers),
-        otherwise="That is no drafted token.",
-        shown=scene.word(right),
-        reason=f"Token by token {fine(alone)} are left at this place, as a whole {fine(whole)}.",
-        places=tuple(chain),
-        value="p/q",
-        before=scene.moment(Phase.VERIFY),
-        after=scene.end(right),
-    )
+    text = "Which guess makes up for a weaker one before it? Its p/q is above 1."
+    reason = f"Token by token {fine(alone)} are left at this place, as a whole {fine(whole)}."
+    return _which(scene, text, answers, right, reason, "p/q")
 
 
 def _chances(scene: AskScene) -> Iterator[tuple[float, float, float, float]]:
