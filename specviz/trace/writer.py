@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -152,6 +152,8 @@ class Writer:
         """
         if self._open is None:
             raise TraceError("tokens were committed outside a round: call round() first")
+        if finish is not None and finish not in get_args(Finish):
+            raise TraceError(f"finish {finish!r}: one of {', '.join(get_args(Finish))}, or None where the text goes on")
         pieces: Sequence[str | None] = texts if texts is not None else [None] * len(tokens)
         shown = [self._shown(token, text) for token, text in zip(tokens, pieces, strict=True)]
         done = judge_round(self._open.tokens, list(tokens), shown, self.rule, n_accepted, self._open.n_drafted, finish)

@@ -116,6 +116,8 @@ def test_calls_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     writer.round(n_drafted=2)
     with pytest.raises(TraceError, match="at most one more"):
         writer.committed([1, 2, 3], n_accepted=1)
+    with pytest.raises(TraceError, match="'done': one of eos, stop, length, context"):
+        writer.committed([1, 2, 3], n_accepted=2, finish="done")  # type: ignore[arg-type]
     writer.committed([1, 2, 3], n_accepted=2)
     writer.close()
     assert len(read(writer).rounds) == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 from specviz.engines.asking import as_count
 from specviz.errors import TraceError
+from specviz.events.round import Finish
 from specviz.trace import Writer
 from specviz.trace.writer import LONGEST
 
@@ -53,7 +54,7 @@ def write_steps(
     steps: Sequence[tuple[int, int]],
     tokens: Sequence[int],
     texts: Sequence[str],
-    finish: str | None,
+    finish: Finish | None,
 ) -> None:
     """Rounds of a request. `tokens`: its new ones, in order; those of the prompt's pass are what steps leave over."""
     left = len(tokens) - sum(kept + 1 for kept, _ in steps)
@@ -72,7 +73,7 @@ def write_steps(
             list(new),
             list(texts[at : at + kept + 1]),
             n_accepted=min(kept, len(new)),
-            finish=finish if last else None,  # type: ignore[arg-type]
+            finish=finish if last else None,
             took_ns=0,
         )
         at += len(new)

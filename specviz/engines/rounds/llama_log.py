@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from specviz.engines.rounds.importing import Imported, Opened
 from specviz.errors import TraceError
+from specviz.events.round import Finish
 
 LOADING = "llama_model_loader: loaded meta data"
 _TOKEN = "next token:"  # of every token of a text
@@ -93,7 +94,7 @@ class _Slot:
     open: "_Round | None" = None
     totals: tuple[int, int] | None = None
     shares: list[float] = field(default_factory=list)  # of rounds that drafted, by the position they kept
-    finish: str | None = None
+    finish: Finish | None = None
 
 
 @dataclass(slots=True)
@@ -261,7 +262,7 @@ class LlamaLog:
         }
 
 
-def _write_round(out: Imported, seen: _Round, finish: str | None, drawn: bool) -> None:
+def _write_round(out: Imported, seen: _Round, finish: Finish | None, drawn: bool) -> None:
     out.now = seen.began
     out.trace.round(n_drafted=seen.n_draft)
     kept = seen.n_kept
@@ -275,7 +276,7 @@ def _write_round(out: Imported, seen: _Round, finish: str | None, drawn: bool) -
     behind = (seen.n_added or 1) - 1 - kept  # the token that would have closed the round is counted by nobody
     out.now = max(seen.ended, seen.began)
     tokens, texts = [token for token, _ in seen.tokens], [text for _, text in seen.tokens]
-    out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)  # type: ignore[arg-type]
+    out.trace.committed(tokens, texts, n_accepted=kept, finish=finish)
     if behind > 0:
         out.trace.warn("behind_stop", f"the engine counts {behind} accepted tokens behind the end of the text")
 

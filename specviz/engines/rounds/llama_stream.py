@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from specviz.engines.asking import as_count
+from specviz.events.round import Finish
 from specviz.trace import Writer
 from specviz.trace.writer import LONGEST
 
-_FINISH = {"eos": "eos", "limit": "length", "word": "stop"}
+_FINISH: dict[str, Finish] = {"eos": "eos", "limit": "length", "word": "stop"}
 _LONGEST_MS = 1e9  # 11 days
 
 
@@ -112,7 +113,7 @@ class LlamaStream:
         if self._rounds and len(self._tokens) - sum(round_.accepted for round_ in self._rounds) >= len(self._rounds):
             self._write(None)
 
-    def _write(self, finish: str | None, cut: bool = False) -> None:
+    def _write(self, finish: Finish | None, cut: bool = False) -> None:
         hidden = len(self._tokens) - sum(round_.accepted + 1 for round_ in self._rounds)
         rounds = self._with_hidden(hidden) if hidden > 0 and self._rounds else self._rounds
         for k, round_ in enumerate(rounds):
@@ -127,7 +128,7 @@ class LlamaStream:
                 [token for token, _ in new],
                 [text for _, text in new],
                 n_accepted=kept,
-                finish=finish if last else None,  # type: ignore[arg-type]
+                finish=finish if last else None,
                 took_ns=round(1e6 * max(0.0, round_.ms)),
             )
             if kept < round_.accepted and not cut:

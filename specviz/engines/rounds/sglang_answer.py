@@ -9,6 +9,7 @@ from typing import Any
 from specviz.engines.asking import as_count
 from specviz.engines.rounds.counts import dense
 from specviz.engines.rounds.vllm_answer import CUT
+from specviz.events.round import Finish
 from specviz.trace import Writer
 from specviz.trace.writer import LONGEST
 
@@ -21,7 +22,7 @@ NEEDS = (
     "the server says nothing of speculation: it runs without --speculative-algorithm, or hides meta_info, which its "
     "route /generate alone has"
 )
-_FINISH = {"stop": "eos", "length": "length"}
+_FINISH: dict[str, Finish] = {"stop": "eos", "length": "length"}
 
 
 class SglangAnswer:
@@ -93,5 +94,5 @@ class SglangAnswer:
             self._trace.round(n_drafted=0 if k < plain else drafted // steps)
             texts = [""] * (n - 1) + [self._ends[k][1]]
             finish = _FINISH.get(str(reason)) if last else None
-            self._trace.committed(ids, texts, n_accepted=n - 1, finish=finish, took_ns=0)  # type: ignore[arg-type]
+            self._trace.committed(ids, texts, n_accepted=n - 1, finish=finish, took_ns=0)
             at += n

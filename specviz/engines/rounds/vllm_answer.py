@@ -6,6 +6,7 @@ from typing import Any
 
 from specviz.engines.asking import as_count
 from specviz.engines.rounds import counts
+from specviz.events.round import Finish
 from specviz.trace import Writer
 from specviz.trace.writer import LONGEST
 
@@ -14,7 +15,7 @@ NEEDS = (
     "(the text is whole, and its counters can be watched)"
 )
 CUT = "the answer ended before its end, where the server tells its rounds: none is known"
-_FINISH = {"stop": "eos", "length": "length"}
+_FINISH: dict[str, Finish] = {"stop": "eos", "length": "length"}
 
 
 class VllmAnswer:
@@ -25,7 +26,7 @@ class VllmAnswer:
         self._tokens: list[int] = []
         self._texts: list[str] = []
         self._counts: dict[str, Any] | None = None
-        self._finish: str | None = None
+        self._finish: Finish | None = None
         self.done = False  # whether it came to its end
         self._n_prompt: int | None = None
 

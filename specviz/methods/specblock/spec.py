@@ -116,7 +116,7 @@ METHOD = Method(
             "width_mode",
             ("rank", "fixed", "oracle"),
             "rank",
-            "rank: children by predicted bucket; fixed: every slot as many as bucket 1; oracle: by the true rank, "
+            "rank: children by predicted rank; fixed: every slot as many as for ranks 2 to 4; oracle: by true rank, "
             "asked of the target beforehand, to see what perfect ranks would give",
         ),
         choice(
