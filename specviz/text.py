@@ -14,12 +14,14 @@ nothing at all `∅`, a combining mark without a base stands on `◌`. A token m
 import html as _html
 import re
 import unicodedata
+from contextlib import suppress
 
-from rich.cells import cell_len
+from rich.cells import cell_len as width  # terminal cells of an already shown text (CJK and emoji take 2)
 
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
 SPACE_ASCII, SPACE_PLAIN = "^", "␣"  # in ASCII; on terminals of 16 colours, whose fonts draw `▁` as `_`
 _MARKS = {" ": SPACE, "\n": NEWLINE, "\t": TAB}
+_RUNNING = {**_MARKS, " ": " "}
 _ASCII = {
     SPACE: SPACE_ASCII,
     NEWLINE: "\\n",
@@ -63,12 +65,12 @@ def shown(text: str, raw: str | None = None, most: int | None = LONGEST) -> str:
 
     `raw`: its bytes in hex, when they are not UTF-8.
     """
-    return _cut(_decoded(text, raw), _MARKS, most) or EMPTY
+    return _visible(text, raw, _MARKS, most) or EMPTY
 
 
 def running(text: str, raw: str | None = None, most: int | None = None) -> str:
     """Like `shown` for a stretch of prose: spaces stay spaces, nothing stays nothing, and all of it is there."""
-    return _cut(_decoded(text, raw), {**_MARKS, " ": " "}, most)
+    return _visible(text, raw, _RUNNING, most)
 
 
 def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
@@ -80,13 +82,13 @@ def quoted(text: str, raw: str | None = None, cells: int = 24) -> str:
 
 def clip(text: str, cells: int, ellipsis: str = ELLIPSIS) -> str:
     """At most `cells` terminal cells of an already shown text; what is cut ends in an ellipsis."""
-    if cell_len(text) <= cells:
+    if width(text) <= cells:
         return text
-    room = cells - cell_len(ellipsis)
+    room = cells - width(ellipsis)
     if room < 0:
         return ""
     kept = text[:room]  # every character left of the cut is at least as wide as its count, marks aside
-    while kept and (cell_len(kept) > room):
+    while kept and (width(kept) > room):
         kept = kept[:-1]
     return kept + ellipsis
 
@@ -94,12 +96,7 @@ def clip(text: str, cells: int, ellipsis: str = ELLIPSIS) -> str:
 def pad(text: str, cells: int) -> str:
     """Clipped and filled with spaces to exactly `cells` terminal cells."""
     text = clip(text, cells)
-    return text + " " * (cells - cell_len(text))
-
-
-def width(text: str) -> int:
-    """Terminal cells of an already shown text (CJK and emoji take 2)."""
-    return cell_len(text)
+    return text + " " * (cells - width(text))
 
 
 def ascii_only(text: str) -> str:
@@ -121,28 +118,19 @@ def _code(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
-def _decoded(text: str, raw: str | None) -> str:
-    """The text, or what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
-    if not raw:
-        return text
-    try:
-        return bytes.fromhex(raw).decode("utf-8", "surrogateescape")
-    except ValueError:  # not hex: the record is odd, its text is still there
-        return text
-
-
 _CUT = re.compile(rf"{ELLIPSIS}\(\+[\d,]+\)")
 
 
-def _cut(text: str, marks: dict[str, str], most: int | None) -> str:
-    if most is None or len(text) <= most or _CUT.fullmatch(text, most):  # what was cut stays as it is
-        return _visible(text, marks)
-    return f"{_visible(text[:most], marks)}{ELLIPSIS}(+{len(text) - most:,})"
-
-
-def _visible(text: str, marks: dict[str, str]) -> str:
+def _visible(text: str, raw: str | None, marks: dict[str, str], most: int | None) -> str:
+    """Of the text, or of what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
+    if raw:
+        with suppress(ValueError):  # not hex: the record is odd, its text is still there
+            text = bytes.fromhex(raw).decode("utf-8", "surrogateescape")
+    more = ""
+    if most is not None and len(text) > most and not _CUT.fullmatch(text, most):  # what was cut stays as it is
+        text, more = text[:most], f"{ELLIPSIS}(+{len(text) - most:,})"
     if text.isascii() and text.isprintable():
-        return text.replace(" ", marks[" "])
+        return text.replace(" ", marks[" "]) + more
     out: list[str] = []
     pile = _MOST_MARKS  # a mark at the start has no base of its own
     for char in text:
@@ -152,7 +140,7 @@ def _visible(text: str, marks: dict[str, str]) -> str:
             continue
         pile = 0
         out.append(marks.get(char) or _plain(char))
-    return "".join(out)
+    return "".join(out) + more
 
 
 def _mark(char: str, pile: int, has_base: bool) -> str:

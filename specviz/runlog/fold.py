@@ -247,7 +247,8 @@ class Run:
         query = self._query(event.q)
         query.nodes.near[event.node] = event
         query.n_nodes = max(query.n_nodes, event.node + 1)
-        self._take(event)
+        if (record := self.rounds.last) is not None:
+            record.take(event)
 
     def _closing(self, event: Closing) -> None:
         if event.token is not None and event.text:

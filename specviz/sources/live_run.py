@@ -23,7 +23,7 @@ import msgspec
 
 from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
-from specviz.events import Catalogue, End, Event, Header, Knob, Note, Refused, State
+from specviz.events import Catalogue, Commit, End, Event, Header, Knob, Note, Refused, State
 from specviz.knobs import KnobSpec
 from specviz.runlog.spool import EventSpool
 from specviz.sources.base import Source
@@ -39,6 +39,7 @@ CUT_OFF = "cut off"
 _REASON = "specviz: "  # begins the one line with which a core gives up
 _REFUSALS = 3
 _NOTICES = 16
+_MOVES = (State, Header, Knob, Commit, End)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,13 @@ class LiveRun:
             elif isinstance(event, End) and self.catalogue is None and not self._in_run:
                 self._unready = event.message or ""
             else:
-                self._follow(event)
                 shown.append(event)
+                if isinstance(event, _MOVES):
+                    self._follow(event)
+                if self.has_core and not isinstance(event, State):
+                    self._events.append(event)
+                    if self._recorder is not None:
+                        self._recorder.write(event)
         self.live_player.extend(shown)
 
     def ready(self) -> None:
@@ -176,6 +182,7 @@ class LiveRun:
         events.close()
 
     def _follow(self, event: Event) -> None:
+        """What moves the run as a whole, `_MOVES`."""
         if isinstance(event, State):
             self.loading = event.message if event.state == "loading" else None
             if not self.paced:
@@ -199,10 +206,6 @@ class LiveRun:
             if event.reason in ("error", "core_lost"):
                 title = "The core was lost" if event.reason == "core_lost" else "The run failed"
                 self._notices.append(Notice(title, event.message or event.reason, severe=True))
-        if self.has_core:
-            self._events.append(event)
-            if self._recorder is not None:
-                self._recorder.write(event)
 
     def _leave_out(self, method: str, specs: Sequence[KnobSpec]) -> None:
         """Drop waiting knob changes that the method has no knob for, with a notice."""

@@ -154,7 +154,7 @@ _PLACED = (Node, LayerTrace, DraftStep, Fork, Posterior)
 
 
 class Ranges:
-    """Give it every record in order; it answers with what is wrong, or None."""
+    """Give it every record in order; it answers with what is wrong."""
 
     def __init__(self) -> None:
         self._specs: Mapping[str, KnobSpec] = {}
@@ -163,11 +163,8 @@ class Ranges:
         self._count = 0
         self._climbs = 0
 
-    def wrong(self, event: Event) -> str | None:
-        """The first thing that cannot be."""
-        return next(self._wrong(event), None)
-
-    def _wrong(self, event: Event) -> Iterator[str]:
+    def wrong(self, event: Event) -> Iterator[str]:
+        """What cannot be."""
         self._count += not isinstance(event, ExitTable)
         if self._count > MOST_IN_A_ROUND:
             yield f"more than {MOST_IN_A_ROUND:,} records in one round"

@@ -97,15 +97,31 @@ class Trace:
         if self.header is None and not self._first_line():
             return
         self._return()
-        while (line := self._next()) is not None:
-            event = self._taken(line)
-            if event is not None:
-                yield event
-        if not self._finished():
-            return
-        line, self._rest = self._rest, b""
-        self.torn = False
-        if (event := self._taken(line)) is not None:
+        while (line := self._next()) is not None or self._finished():
+            if line is None:
+                line, self._rest, self.torn = self._rest, b"", False
+            self.n_lines += 1
+            self._offset += len(line) + 1
+            if not line.strip():
+                self._n_blank += 1
+                if self._n_blank > _MOST_BLANK:
+                    raise TraceError(f"{self.path} line {self.n_lines}: more than {_MOST_BLANK:,} empty lines")
+                continue
+            event = record_of(line, self.n_lines, self.path, self._major)
+            if event is None:
+                continue
+            wrong = next((f"{_tag(event)}: {reason}" for reason in self._ranges.wrong(event)), "")
+            if self.end is not None:
+                wrong = f"a '{_tag(event)}' record stands behind the end of the run"
+            elif isinstance(event, Header) and self.n_lines > 1:
+                wrong = "a second header; two recordings run together, split them there"
+            if wrong:
+                raise TraceError(f"{self.path} line {self.n_lines}: {wrong}")
+            if isinstance(event, End):
+                self.end = event
+            self._last = event.q, event.r
+            if self._checker:
+                self._checker.take(event, self.n_lines)
             yield event
 
     def poll(self) -> list[Event]:
@@ -177,20 +193,6 @@ class Trace:
                 f"round {r} of query {q})"
             ) from None
 
-    def _taken(self, line: bytes) -> Event | None:
-        """Decode the next line into an event and, with `check`, test the invariants."""
-        self.n_lines += 1
-        self._offset += len(line) + 1
-        if not line.strip():
-            self._n_blank += 1
-            if self._n_blank > _MOST_BLANK:
-                raise TraceError(f"{self.path} line {self.n_lines}: more than {_MOST_BLANK:,} empty lines")
-            return None
-        event = record_of(line, self.n_lines, self.path, self._major)
-        if event is not None:
-            self._take(event, self.n_lines)
-        return event
-
     def _finished(self) -> bool:
         """Whether the text after the last newline is a complete `end` record whose newline an editor removed."""
         if not (self._rest.startswith(_END) and self._rest.endswith(b"}")):
@@ -237,21 +239,6 @@ class Trace:
         if first.startswith(b'{"ev":"header"'):
             return TraceError(f"{self.path} was cut off inside its header: nothing can be shown; record it again")
         return foreign(self.path, "it has no header line")
-
-    def _take(self, event: Event, number: int) -> None:
-        if self.end is not None:
-            raise TraceError(f"{self.path} line {number}: a '{_tag(event)}' record stands behind the end of the run")
-        if isinstance(event, Header) and number > 1:
-            raise TraceError(
-                f"{self.path} line {number}: a second header; two recordings run together, split them there"
-            )
-        if (reason := self._ranges.wrong(event)) is not None:
-            raise TraceError(f"{self.path} line {number}: {_tag(event)}: {reason}")
-        if isinstance(event, End):
-            self.end = event
-        self._last = event.q, event.r
-        if self._checker:
-            self._checker.take(event, number)
 
 
 def _tag(event: Event) -> str:

@@ -23,7 +23,7 @@ from specviz.runlog.fold import Run
 from specviz.trace import Trace
 from specviz.view import Options
 from specviz.view.play.build import FrameBuilder
-from specviz.view.stage.document import further, head, rounds_json
+from specviz.view.stage.document import further, head, one_round, wire
 from specviz.view.stage.moments import OPTIONS
 from specviz.view.stage.page import page
 from specviz.view.stage.what_if import what_if_round
@@ -116,7 +116,12 @@ class RecordedRun:
         run = self._builder.run
         before = run.version
         try:
-            run.extend(self._so_far() if most is None else islice(self._so_far(), most))
+            self._waits = False
+            for event in islice(self._events, most):
+                if event is None:  # up to where the recorder has come
+                    self._waits = True
+                    break
+                run.apply(event)
         except BaseException:
             self._begin()
             raise
@@ -124,16 +129,6 @@ class RecordedRun:
             self._head = b""
         self._whole = self._waits or most is None or run.version - before < most
         return self._builder
-
-    def _so_far(self) -> Iterator[Event]:
-        """Events up to where the recorder has come."""
-        assert self._events is not None
-        self._waits = False
-        for event in self._events:
-            if event is None:
-                self._waits = True
-                return
-            yield event
 
     def head(self) -> bytes:
         """The head as JSON. Of a long recording it is that of the part that was read, and says so (`more`)."""
@@ -168,7 +163,8 @@ class RecordedRun:
             if not 0 <= first < last:
                 raise SpecvizError(f"no round {first} here; there are {last}, counted from 0")
             upto = min(last, first + max(1, min(n, MOST_ROUNDS)))
-            return rounds_json(builder, range(first, upto), view_of(view))
+            options = view_of(view)
+            return wire([one_round(builder, k, options) for k in range(first, upto)])
 
     def what_if(self, index: int, change: Change) -> bytes:
         """A round with something changed, as JSON. Raises SpecvizError for what cannot be asked of it."""

@@ -229,31 +229,14 @@ def _node(
     winning = kept or node == ROOT or (node == CLOSING and now.phase == Phase.COMMIT)
     verdict, fresh = node in now.verdicts, node in now.fresh
     key = (node, mark, verdict, now.has_p, winning, cursor, fresh, options.value, options.ascii, len(run.words))
-    if key not in places.node_cache:
-        looks = (winning, cursor, fresh)
-        places.node_cache[key] = _made(run, tree, now, places.places[node], node, mark, options, looks)
-    return places.node_cache[key]
-
-
-def _made(
-    run: Run,
-    tree: RoundTree,
-    now: Moment,
-    place: tuple[int, int],
-    node: int,
-    mark: Mark,
-    options: Options,
-    looks: tuple[bool, bool, bool],
-) -> TreeNode:
-    born = tree.nodes.get(node)
+    if key in places.node_cache:
+        return places.node_cache[key]
+    born, closing, place = tree.nodes.get(node), tree.record.closing, places.places[node]
     numbers = node_values(tree, now, node)
     value, bar = value_text(numbers, options.value, closing=node == CLOSING)
-    winning, cursor, fresh = looks
-    closing = tree.record.closing
-    parent = tree.stop if node == CLOSING else ROOT if born is None else tree.parent(node)
-    return TreeNode(
+    places.node_cache[key] = TreeNode(
         id=node,
-        parent=parent,
+        parent=tree.stop if node == CLOSING else ROOT if born is None else tree.parent(node),
         column=place[0],
         row=place[1],
         token=born.token if born else (closing.token or 0) if node == CLOSING and closing else tree.record.start.root,
@@ -270,6 +253,7 @@ def _made(
         fresh=fresh,
         note=_note(tree, now, node),
     )
+    return places.node_cache[key]
 
 
 def node_values(tree: RoundTree, now: Moment, node: int) -> Values:

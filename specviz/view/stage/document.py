@@ -194,11 +194,6 @@ def document(builder: FrameBuilder, name: str, indexes: Sequence[int] | None = N
     yield b"}}"
 
 
-def rounds_json(builder: FrameBuilder, indexes: Sequence[int], options: Options = OPTIONS) -> bytes:
-    """Some rounds as a JSON list."""
-    return wire([one_round(builder, index, options) for index in indexes])
-
-
 def wire(rounds: StageRound | Sequence[StageRound]) -> bytes:
     """As JSON, with as many digits of a number as a picture needs; those that decide keep more."""
     return msgspec.json.encode(_short(msgspec.to_builtins(rounds, str_keys=True)))

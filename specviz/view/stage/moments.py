@@ -1,6 +1,8 @@
 """The moments of a round, made of the frames that other screens paint, so that there is one truth."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import chain
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,9 +45,8 @@ class RoundMoments:
             moments.append(
                 (frame, now, [_look(node) for node in nodes], [self._why(node, now) for node in nodes], strip)
             )
-        looks = _places((look for *_, own, _, _ in moments for look in own), lambda look: look.id)
-        whys = _places((why for *_, own, _ in moments for why in own), lambda why: why.node)
-        texts = _places((text for *_, own in moments for text in own), lambda text: text.pos)
+        *_, own_looks, own_whys, own_texts = zip(*moments, strict=True)
+        looks, whys, texts = _places(own_looks, "id"), _places(own_whys, "node"), _places(own_texts, "pos")
         self.looks, self.whys, self.texts = tuple(looks), tuple(whys), tuple(texts)
         return tuple(
             StageMoment(
@@ -83,9 +84,9 @@ class RoundMoments:
         return self._known[key]
 
 
-def _places(parts: Iterable[T], key: Callable[[T], int]) -> dict[T, int]:
+def _places(parts: Iterable[list[T]], key: str) -> dict[T, int]:
     """Every part once, with its place: those of one node stand together, which packs best."""
-    return {part: k for k, part in enumerate(sorted(dict.fromkeys(parts), key=key))}
+    return {part: k for k, part in enumerate(sorted(dict.fromkeys(chain.from_iterable(parts)), key=attrgetter(key)))}
 
 
 def _look(node: TreeNode) -> TreeNode:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 
 from rich.cells import cell_len
 
@@ -115,20 +116,25 @@ class ColumnGrid:
         self.tree, self.painter, self.width = tree, painter, width
         self.plan = column_plan(tree, width, looked_at(tree) if around is None else around)
         self._things: dict[int, list[Thing]] = defaultdict(list)
-        things: list[Thing] = [*tree.nodes, *tree.links, *tree.folds]
-        for thing in things:
+        things: list[Thing] = [*tree.nodes, *tree.folds, *tree.links]
+        for thing in sorted(things, key=attrgetter("column")):
             self._things[thing.row].append(thing)
         self.n_rows = 1 + max(self._things, default=-1)
 
-    def things(self, y: int) -> list[Thing]:
-        """What stands in a line."""
-        return self._things.get(y, [])
-
     def row(self, y: int) -> Row:
         """A line, painted."""
-        row = Row()
-        for thing in sorted(self.things(y), key=lambda t: (t.column, isinstance(t, TreeLine))):
-            self._place(row, thing)
+        row, starts = Row(), self.plan.starts
+        for thing in self._things.get(y, ()):
+            if isinstance(thing, TreeLine):
+                self._link(row, thing)
+                continue
+            row.to(starts[min(thing.column, len(starts) - 1)])
+            if isinstance(thing, Fold):
+                room = self.width - row.cells - 1
+                short = " ".join(thing.text.split()[:2])  # `+ 9`
+                row.add(thing.text if cell_len(thing.text) <= room else short if cell_len(short) <= room else "", FAINT)
+            else:
+                self._node(row, thing)
         return row
 
     def ruler(self) -> Row:
@@ -142,20 +148,6 @@ class ColumnGrid:
             row.add("depth 0" if not column and self.plan.end(0) > LEFT + len("depth 0") else name, FAINT)
         return row
 
-    def _place(self, row: Row, thing: Thing) -> None:
-        if isinstance(thing, TreeLine):
-            self._link(row, thing)
-            return
-        row.to(self.plan.starts[min(thing.column, len(self.plan.starts) - 1)])
-        if isinstance(thing, Fold):
-            room = self.width - row.cells - 1
-            short = " ".join(thing.text.split()[:2])  # `+ 9`
-            row.add(thing.text if cell_len(thing.text) <= room else short if cell_len(short) <= room else "", FAINT)
-        elif self.plan.wide(thing.column):
-            self._node(row, thing)
-        else:
-            self._glyph(row, thing)
-
     def _link(self, row: Row, line: TreeLine) -> None:
         through, narrow = line.shape in ("line", "tee"), self.plan.links[line.column] == 1
         x = self.plan.end(line.column) + (0 if narrow else GAP)
@@ -166,19 +158,17 @@ class ColumnGrid:
         shape = palette.link(line.shape)
         row.add(shape[1] if narrow else shape, FAINT)
 
-    def _glyph(self, row: Row, node: TreeNode) -> None:
-        x0 = row.cells
-        lit = CURSOR if node.cursor else STRONG if node.fresh or node.winning else PLAIN
-        row.add(node.glyph, self.painter.tint(node.mark) + lit)
-        row.spot(x0, node)
-
     def _node(self, row: Row, node: TreeNode) -> None:
-        x0, style, plan = row.cells, self.painter.mark(node.mark), self.plan
-        tint = self.painter.tint(node.mark)
+        """Its glyph; where the column is wide, its token, value and bar too."""
+        x0, plan, tint = row.cells, self.plan, self.painter.tint(node.mark)
         lit = CURSOR if node.cursor else STRONG if node.fresh or node.winning else PLAIN
+        if not plan.wide(node.column):
+            row.add(node.glyph, tint + lit)
+            row.spot(x0, node)
+            return
         shown = clip(node.shown, plan.tokens[node.column])
         row.add(f"{node.glyph} ", tint + lit)
-        row.add(shown, style + lit)
+        row.add(shown, self.painter.mark(node.mark) + lit)
         value = plan.values[node.column]
         if node.value:
             row.add(" " * (plan.tokens[node.column] - cell_len(shown)) + f" {node.value:>{value}}", tint + lit)
