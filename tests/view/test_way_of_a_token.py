@@ -1,0 +1,110 @@
+"""A drafted token goes from its line of a trace to the screen through few functions.
+
+Counted are functions that take or return its line, its text or a record with it. Who asks about it on the way (metrics,
+reasons, other panels, the text strip) is no part of it.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import pytest
+from textual.strip import Strip
+
+from specviz_app.server.stages import RunStore
+from specviz_tui.widgets.tree import TreeCanvas
+from support.live import WIDE, replay_app
+from support.traces import make_events, write_trace
+
+TOKEN = "zebra77"
+MOST = 20
+LINE = 2_000  # bytes: a longer piece of the file is no line of a node
+ROOT = Path(__file__).parents[2]
+ASIDE = (
+    "specviz/metrics", "specviz/cost", "specviz/judge", "specviz/view/why", "specviz/view/panels", "specviz/whatif",
+    "specviz/view/stage/words.py", "tui/specviz_tui/panels", "widgets/text_strip.py", "widgets/tree_side.py",
+    "widgets/tree_rows.py",
+)  # fmt: skip
+STRIP = ("strip", "_strip_tokens")  # make what stands in the text strip
+
+
+def holds(value: Any, deep: bool = True) -> bool:
+    if isinstance(value, bytes):
+        return len(value) < LINE and TOKEN.encode() in value
+    if isinstance(value, str | Strip):
+        return TOKEN in (value if isinstance(value, str) else value.text)
+    if not deep or isinstance(value, type):
+        return False
+    if isinstance(value, msgspec.Struct):
+        return any(holds(getattr(value, name), False) for name in value.__struct_fields__)
+    if is_dataclass(value):
+        return any(holds(getattr(value, field.name, None), False) for field in fields(value))
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return any(holds(part, False) for part in parts)
+
+
+def aside(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name in STRIP or any(part in frame.f_code.co_filename for part in ASIDE):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def the_way() -> Iterator[dict[str, None]]:
+    """The functions of ours that the token goes through meanwhile, in order."""
+    way: dict[str, None] = {}
+
+    def look(frame: FrameType, event: str, value: object) -> None:
+        code = frame.f_code
+        if event not in ("call", "return") or not code.co_filename.startswith(str(ROOT)):
+            return
+        if "/tests/" in code.co_filename or code.co_qualname in way:
+            return
+        taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        passed = [value] if event == "return" else [frame.f_locals.get(name) for name in taken]
+        if any(map(holds, passed)) and not aside(frame):
+            way[code.co_qualname] = None
+
+    sys.setprofile(look)
+    try:
+        yield way
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """A tree of which one node is the token."""
+    events = make_events(shape="tree", temperature=0.7, new_tokens=12)
+    node = next(event for event in events if event.__struct_config__.tag == "node" and event.r == 2)
+    node.text = TOKEN
+    return write_trace(tmp_path / "zebra", events)
+
+
+async def test_to_its_glyph(trace: Path) -> None:
+    with the_way() as way:
+        app = replay_app(trace, at="r2")
+        async with app.run_test(size=WIDE) as pilot:
+            await pilot.pause()
+            frame = app.screen.query_one(TreeCanvas).frame
+    assert frame is not None
+    assert TOKEN in {node.shown for node in frame.tree.nodes}
+    assert {"Trace.read", "ColumnGrid._node", "TreeCanvas.render_line"} <= set(way), "the whole way was seen"
+    assert len(way) <= MOST, "\n".join(way)
+
+
+def test_to_the_browser(trace: Path) -> None:
+    store = RunStore()
+    run = store.run(store.offer(trace, "zebra"))
+    with the_way() as way:
+        page = run.rounds(1, 1)
+    assert TOKEN.encode() in page
+    assert {"Trace.read", "_look", "_short"} <= set(way), "the whole way was seen"
+    assert len(way) <= MOST, "\n".join(way)
