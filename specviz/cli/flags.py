@@ -6,15 +6,19 @@ Knobs, methods and verifiers have flags of their own tables (`specviz.cli.option
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from specviz.errors import SpecvizError
-from specviz.names import COMPILE
+from specviz.errors import SpecvizError, suggestion
+from specviz.names import COMPILE, LANES
 from specviz.trace.files import FLAG, KEPT_MB, STREAMED_MB, VARIABLE
 
+_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto")
+_DTYPES = ("float32", "bfloat16", "float16", "float64")
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 
@@ -57,6 +61,30 @@ def _model(_ctx: click.Context, option: click.Parameter, name: str | None) -> st
     return name
 
 
+def one_of(what: str, name: str, known: Collection[str]) -> str:
+    """The name, when it is one of those known. Raises SpecvizError."""
+    if name not in known:
+        raise SpecvizError(f"no {what} '{name}'{suggestion(name, known)}")
+    return name
+
+
+def checked_device(name: str | None) -> str | None:
+    """The device name, when it is one. Raises SpecvizError."""
+    if name is not None and name.startswith("auto:"):
+        raise SpecvizError(
+            f"--device {name}: limits are no longer taken; auto fills what is free, GPUs first "
+            "(CUDA_VISIBLE_DEVICES says which of them)"
+        )
+    if name is not None and not _DEVICE.fullmatch(name):
+        one_of("device", name, ("cpu", "cuda", "cuda:0", "mps", "auto"))
+    return name
+
+
+def _named(what: str, known: Collection[str]) -> Callable[[Any, Any, str | None], str | None]:
+    """The callback of an option whose value is one of those known, where it is given."""
+    return lambda _ctx, _option, name: name if name is None else one_of(what, name, known)
+
+
 TARGET = text(
     "--target",
     "MODEL",
@@ -75,12 +103,27 @@ DEVICE = text(
     "NAME",
     "cpu, cuda, cuda:N or mps; auto: a target spread over what is here, GPUs first, then memory, then disk "
     "[default: cpu].",
+    callback=lambda _ctx, _option, name: checked_device(name),
+)
+DRAFT_DEVICE = text(
+    "--draft-device",
+    "NAME",
+    "Where the draft model runs [default: --device].",
+    callback=lambda _ctx, _option, name: checked_device(name),
+)
+LANE = text(
+    "--lanes",
+    "NAME",
+    f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a short probe, "
+    "for methods that draft while the target works]. Never changes the tokens.",
+    callback=_named("lanes", LANES),
 )
 DTYPE = text(
     "--dtype",
     "NAME",
     "float32, bfloat16, float16 or float64 [default: bfloat16 where the device multiplies it and "
     "the weights are stored so, else float32].",
+    callback=_named("dtype", _DTYPES),
 )
 PROMPTS = text("--prompts", "FILE", "JSONL with prompt, turns or question [default: the bundled prompts].")
 LIMIT = click.option(
@@ -185,3 +228,26 @@ COMPILED = click.option(
     help="auto: on a CPU, take rows through the layers in a kernel that is built here once, where a C compiler is at "
     f"hand and its rows are exact. off: by torch [default: auto, or the variable {COMPILE}].",
 )
+
+
+def command_line(name: str, of: click.Command, options: Mapping[str, Any]) -> str:
+    """The command line again, files and models by their names alone."""
+    words = [name]
+    for parameter in of.params:
+        value = options.get(str(parameter.name))
+        if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):
+            continue
+        if parameter.name in ("html", "out", "force", "as_json", "quiet") or value in (None, ()):
+            continue
+        words += [_typed_again(parameter, item) for item in (value if isinstance(value, tuple) else (value,))]
+    return " ".join(words)
+
+
+def _typed_again(option: click.Option, value: Any) -> str:
+    if isinstance(value, bool):
+        return option.opts[0] if value else option.secondary_opts[0]
+    if option.name == "prompts":
+        value = Path(value).name
+    elif option.name in ("target", "draft"):
+        value = value if not Path(value).exists() else f"{Path(value).parent.name}/{Path(value).name}"
+    return f"{option.opts[0]} {value:g}" if isinstance(value, float) else f"{option.opts[0]} {value}"

@@ -22,7 +22,6 @@ from specviz.local_models.named import path_of
 from specviz.local_models.shipped import known_name, shipped_folder, usual_draft
 from specviz.methods import Method, Part, all_methods, get_method, pick_verifier
 from specviz.model_folder import shown
-from specviz.names import LANES
 from specviz.text import running
 from specviz.verifiers import get_verifier
 from specviz.verifiers.lossy import lossy_rules
@@ -226,18 +225,6 @@ def verifier_help() -> str:
     return f"{', '.join(names)} [default: the method's own for the temperature]."
 
 
-lane_options = with_options(
-    (
-        text("--draft-device", "NAME", "Where the draft model runs [default: --device]."),
-        click.option(
-            "--lanes",
-            default="auto",
-            metavar="NAME",
-            help=f"How target and draft model run side by side: {', '.join(LANES)} [default: auto, the fastest by a "
-            "short probe, for methods that draft while the target works]. Never changes the tokens.",
-        ),
-    )
-)
 TENSOR_PARALLEL = gone(
     "--tensor-parallel",
     "specviz no longer divides a target over processes; serve a target that outgrows this machine with vLLM or SGLang "

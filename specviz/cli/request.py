@@ -6,9 +6,8 @@ a file and are decoded one after another with one drafter, and what is wrong wit
 
 import importlib.util
 import os
-import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
@@ -19,12 +18,11 @@ from typing import Any
 import click
 
 from specviz.cli import options
-from specviz.cli.flags import text, with_options
+from specviz.cli.flags import one_of, text, with_options
 from specviz.commands import Prompt, Start
 from specviz.errors import MissingExtra, ModelError, SpecvizError, TraceError, suggestion
 from specviz.events.base import LEVELS, Level
 from specviz.local_models.shipped import usual_draft
-from specviz.names import LANES
 from specviz.self_drafts import NEEDS_ONE
 from specviz.sources.prompts import load_prompts, parse_prompts
 from specviz.trace.files import plain_path
@@ -131,10 +129,6 @@ def read_stream(name: str) -> Stream:
     return Stream(prompts.source, prompts.stream)
 
 
-_DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?|auto")
-_DTYPES = ("float32", "bfloat16", "float16", "float64")
-
-
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """One run: the command to start it, the models, and what to do with its events."""
@@ -144,6 +138,7 @@ class RunRequest:
     draft: str | None
     needs_draft: bool
     device: str | None
+    draft_device: str | None
     dtype: str | None
     threads: int | None
     record: Path | None
@@ -152,7 +147,6 @@ class RunRequest:
     as_json: bool
     verbose: bool
     quiet: bool
-    draft_device: str | None = None
     idle: tuple[str, ...] = ()  # knobs that were given and have no effect
     stream: Stream | None = None  # the prompts, when there are several
 
@@ -176,7 +170,7 @@ class RunRequest:
             knobs=knobs,
             chat=arguments["chat"],
             level=_level(arguments),
-            lanes=checked_lanes(arguments["lanes"]),
+            lanes=arguments["lanes"] or "auto",
             auto=arguments["auto"],
         )
         record = Path(arguments["record"]) if arguments["record"] else None
@@ -184,14 +178,11 @@ class RunRequest:
             check_place(record, arguments["force"])
         elif arguments["redact"]:
             raise SpecvizError("--redact leaves the text out of a recording: name its file with --record, or drop it")
-        plain = ("target", "draft", "threads", "redact", "rounds", "as_json", "verbose", "quiet")
+        plain = (*options.MODELS, "redact", "rounds", "as_json", "verbose", "quiet")
         return cls(
             start=start,
             needs_draft=method.needs_draft,
-            device=checked_device(arguments["device"]),
-            dtype=checked_dtype(arguments["dtype"]),
             record=record,
-            draft_device=checked_device(arguments["draft_device"]),
             idle=tuple(options.idle_knobs(method, knobs)),
             stream=stream,
             **{name: arguments[name] for name in plain},
@@ -210,36 +201,8 @@ def _level(arguments: Mapping[str, Any]) -> Level:
     level: Level = arguments["level"] or (
         "full" if arguments["record"] else "summary" if arguments["rounds"] else "none"
     )
-    _one_of("level", level, LEVELS)
+    one_of("level", level, LEVELS)
     return level
-
-
-def checked_device(name: str | None) -> str | None:
-    """The device name, when it is one. Raises SpecvizError."""
-    if name is not None and name.startswith("auto:"):
-        raise SpecvizError(
-            f"--device {name}: limits are no longer taken; auto fills what is free, GPUs first "
-            "(CUDA_VISIBLE_DEVICES says which of them)"
-        )
-    if name is not None and not _DEVICE.fullmatch(name):
-        raise SpecvizError(f"no device '{name}'{suggestion(name, ('cpu', 'cuda', 'cuda:0', 'mps', 'auto'))}")
-    return name
-
-
-def checked_dtype(name: str | None) -> str | None:
-    """The dtype name, when it is one. Raises SpecvizError."""
-    return None if name is None else _one_of("dtype", name, _DTYPES)
-
-
-def checked_lanes(name: str) -> str:
-    """The name of the lanes, when it is one. Raises SpecvizError."""
-    return _one_of("lanes", name, LANES)
-
-
-def _one_of(what: str, name: str, known: Collection[str]) -> str:
-    if name not in known:
-        raise SpecvizError(f"no {what} '{name}'{suggestion(name, known)}")
-    return name
 
 
 def check_models(target: str | None, draft: str | None, needs_draft: bool) -> None:

@@ -78,7 +78,11 @@ def command(**options: Any) -> None:
     from specviz_lab.bench.report import ablation as words
 
     question = AblationSettings(settings, tuple(options["ratios"]), options["noise"], options["timed"])
-    report = ablate(question, shared.command_line(command, options), (lambda _: None) if options["quiet"] else narrate)
+    report = ablate(
+        question,
+        flags.command_line("specviz lab ablate", command, options),
+        (lambda _: None) if options["quiet"] else narrate,
+    )
     shared.put_out(options, report, words, "specviz lab ablate", page)
 
 

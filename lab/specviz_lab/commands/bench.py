@@ -95,7 +95,11 @@ def command(**options: Any) -> None:
     from specviz_lab.bench.report import speed as words
     from specviz_lab.bench.speed import bench
 
-    report = bench(settings, shared.command_line(command, options), (lambda _: None) if options["quiet"] else narrate)
+    report = bench(
+        settings,
+        flags.command_line("specviz lab bench", command, options),
+        (lambda _: None) if options["quiet"] else narrate,
+    )
     shared.put_out(options, report, words, "specviz lab bench", page, words.charts)
 
 
@@ -107,7 +111,9 @@ def _identity(settings: BenchSettings, options: Mapping[str, Any], page: Path | 
     from specviz_lab.bench.report import identity as words
 
     tell = (lambda _: None) if options["quiet"] else narrate
-    report = identity(settings, options["identity"], shared.command_line(command, options), tell, options["onto"])
+    report = identity(
+        settings, options["identity"], flags.command_line("specviz lab bench", command, options), tell, options["onto"]
+    )
     shared.put_out(options, report, words, "specviz lab bench --identity", page)
     if report.n_differing or report.n_rows_differing:
         raise SystemExit(1)

@@ -11,7 +11,6 @@ import click
 
 from specviz.cli import flags
 from specviz.cli.flags import text, value
-from specviz.cli.request import checked_device, checked_dtype
 from specviz.errors import SpecvizError
 from specviz_lab.bench.settings import LANES, BenchSettings, parse_knobs
 
@@ -64,8 +63,7 @@ def machine(auto: str, show_default: bool = True) -> flags.Option:
 def settings_of(options: Mapping[str, Any], **fixed: Any) -> BenchSettings:
     """What `bench` and `ablate` measure, by the options of the same names. Raises SpecvizError."""
     same = {setting.name: options[setting.name] for setting in fields(BenchSettings) if setting.name in options}
-    checked: dict[str, Any] = {"device": checked_device(options["device"]), "dtype": checked_dtype(options["dtype"])}
-    checked |= {"threads": _threads(options["threads"]), "knobs": parse_knobs(options["knobs"])}
+    checked: dict[str, Any] = {"threads": _threads(options["threads"]), "knobs": parse_knobs(options["knobs"])}
     checked["prompts"] = Path(options["prompts"]) if options["prompts"] else None
     return BenchSettings(**{**same, **checked, **fixed})
 
@@ -128,26 +126,3 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SpecvizError(f"--html: cannot write '{path}': {error.strerror or error}") from None
-
-
-def command_line(of: click.Command, options: Mapping[str, Any]) -> str:
-    """The command line again, files and models by their names alone."""
-    words = [f"specviz lab {of.name}"]
-    for parameter in of.params:
-        value = options.get(str(parameter.name))
-        if not isinstance(parameter, click.Option) or value == parameter.get_default(click.Context(of)):
-            continue
-        if parameter.name in ("html", "as_json", "quiet") or value in (None, ()):
-            continue
-        words += [_flag(parameter, item) for item in (value if isinstance(value, tuple) else (value,))]
-    return " ".join(words)
-
-
-def _flag(option: click.Option, value: Any) -> str:
-    if isinstance(value, bool):
-        return option.opts[0] if value else option.secondary_opts[0]
-    if option.name == "prompts":
-        value = Path(value).name
-    elif option.name in ("target", "draft"):
-        value = value if not Path(value).exists() else f"{Path(value).parent.name}/{Path(value).name}"
-    return f"{option.opts[0]} {value}"

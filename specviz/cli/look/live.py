@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.cli import options
 from specviz.cli.flags import text, with_options
-from specviz.cli.request import check_models, check_place, checked_lanes, prompt_text
+from specviz.cli.request import check_models, check_place, prompt_text
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.trace import resolve
@@ -71,7 +71,7 @@ def first_run(arguments: Mapping[str, Any], record: Path | None) -> FirstRun:
         knobs=options.given_knobs(method, arguments),
         chat=arguments["chat"],
         paused=arguments["paused"],
-        lanes=checked_lanes(arguments.get("lanes") or "auto"),
+        lanes=arguments.get("lanes") or "auto",
         auto=arguments.get("auto"),
     )
     check_models(arguments["target"], arguments["draft"], method.needs_draft)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from specviz.cli import options
+from specviz.cli import flags, options
 from specviz.cli.flags import flag, max_mb_option, text
 from specviz.cli.look import live
 from specviz.cli.printing import narrate
@@ -54,11 +54,7 @@ def _places(target: str) -> list[Path]:
 @live.REPLAY
 @text("--at", "PLACE", "Open there: r37, r37/n14 or q1/r3/n14.")
 @live.PROMPT_AND_MODELS
-@text(
-    "--lanes",
-    "NAME",
-    "Where methods that overlap run: auto (probed), serial, threads, streams or two_device; never other tokens.",
-)
+@flags.LANE
 @options.AUTO
 @options.CHAT
 @flag("--paused", "Hold the core before the first round; ] runs one round, H goes on.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.cli import options
 from specviz.cli.look.written import read_run
-from specviz.cli.request import check_models, checked_device, checked_dtype
+from specviz.cli.request import check_models
 from specviz.commands import Start
 from specviz.errors import SpecvizError
 from specviz.events import Header, Prefill
@@ -81,8 +81,8 @@ def _pair(header: Header, method: Method, arguments: Mapping[str, Any]) -> "Pair
     check_models(target, draft, method.needs_draft)
     from specviz.engine.run.local import load_pair
 
-    device, dtype = checked_device(arguments["device"]), checked_dtype(arguments["dtype"])
-    pair = load_pair(target, draft, method.needs_draft, device, dtype, arguments["threads"])
+    models = (arguments[name] for name in ("device", "dtype", "threads"))
+    pair = load_pair(target, draft, method.needs_draft, *models)
     pair.runtime.begin()
     here = pair.target.info
     if was is None or (was.name, was.vocab) != (here.name, here.vocab):

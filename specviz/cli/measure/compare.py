@@ -14,10 +14,10 @@ import click
 
 from specviz.cli import FAILED, INTERRUPTED, OK, flags, options
 from specviz.cli.flags import flag, max_mb_option, text, value
-from specviz.cli.measure.values import each_value
+from specviz.cli.measure.values import varied
 from specviz.cli.printing import echo_json, narrate
-from specviz.cli.request import check_models, checked_device, checked_dtype
-from specviz.errors import SpecvizError, suggestion
+from specviz.cli.request import check_models
+from specviz.errors import SpecvizError
 from specviz.knobs import LAST_SEED, Knobs
 from specviz.methods import Method, get_method, pick_verifier
 from specviz.probability.plan import Verifier
@@ -42,6 +42,7 @@ _SECTIONS = {
 _OF_RUNS = ("prompt_number", "fail_if", "out", "force")  # options that say something of recordings alone
 _FOUR = ("tokenwise", "blockwise", "hsd", "walk")
 _SIZES = ("shape", "gamma", "candidates", "replacement", "d_max", "w_max", "k_max", "node_budget")
+_FIXED = {"seed": "--seeds N", "max_new_tokens": "--max-new-tokens"}  # what is no setting of a method
 _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 
 
@@ -237,13 +238,13 @@ def _question(method: Method, arguments: Mapping[str, Any]) -> "ComparisonSettin
     _check_amounts(knobs, arguments)
     snapshot = method.table.knobs(knobs)
     knobs = _drafted_with(method, snapshot) | knobs
-    varied = _varied(method, arguments, knobs)
-    names = asked or (_that_fit(method, snapshot) if not varied else [pick_verifier(method, None, snapshot).name])
+    specs = {spec.name: spec for spec in method.table.specs if spec.kind != "texts"}
+    several = varied(arguments["vary"], specs, method.name, _FIXED)
+    names = asked or (_that_fit(method, snapshot) if not several else [pick_verifier(method, None, snapshot).name])
     verifiers: list[Verifier] = [pick_verifier(method, name, snapshot) for name in names]
     from specviz.comparison.measured import ComparisonSettings
 
-    models = {"device": checked_device(arguments["device"]), "dtype": checked_dtype(arguments["dtype"])}
-    models |= {name: arguments[name] for name in ("target", "draft", "threads")}
+    models = {name: arguments[name] for name in ("target", "draft", "device", "dtype", "threads")}
     seconds = arguments["minutes"] * 60 if arguments["minutes"] else None
     question = ComparisonSettings(
         method.name,
@@ -252,33 +253,12 @@ def _question(method: Method, arguments: Mapping[str, Any]) -> "ComparisonSettin
         arguments["seeds"],
         seconds,
         {**models, "needs_draft": method.needs_draft},
-        varied,
+        several,
         _folder(arguments["traces"]),
     )
     for setting in question.settings:  # each must be one that can be decoded
         pick_verifier(method, setting.verifier.name, method.table.knobs({**knobs, **setting.knobs}))
     return question
-
-
-_FIXED = {"seed": "--seeds N", "max_new_tokens": "--max-new-tokens"}  # what is no setting of a method
-
-
-def _varied(method: Method, arguments: Mapping[str, Any], knobs: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The knobs that take several values. Raises SpecvizError."""
-    out: dict[str, list[Any]] = {}
-    specs = {spec.name: spec for spec in method.table.specs if spec.kind != "texts"}
-    for word in arguments["vary"]:
-        typed, _, values = word.partition("=")
-        name = typed.strip().removeprefix("--").replace("-", "_")
-        if name in _FIXED:
-            raise SpecvizError(f"--vary {name}: all settings have the same; give {_FIXED[name]}")
-        if name not in specs or not values:
-            near = suggestion(name, specs) if name not in specs else "; write --vary gamma=2,4,8"
-            raise SpecvizError(f"--vary {word[:40]}: no knob of {method.name} with values{near}")
-        if name in out:
-            raise SpecvizError(f"--vary names '{name}' twice; write all its values in one")
-        out[name] = list(dict.fromkeys(each_value(specs[name], values)))
-    return out
 
 
 def _names(text: str, method: Method) -> list[str]:

@@ -9,11 +9,10 @@ import click
 
 from specviz.cli import OK, flags, options
 from specviz.cli.flags import value
-from specviz.cli.measure.values import each_value
+from specviz.cli.measure.values import varied
 from specviz.cli.printing import narrate
-from specviz.cli.request import check_models, check_place, checked_device, checked_dtype
-from specviz.errors import SpecvizError, suggestion
-from specviz.knobs import KnobSpec
+from specviz.cli.request import check_models, check_place
+from specviz.errors import SpecvizError
 from specviz.methods import Method, all_methods, get_method
 from specviz.numerals import UNKNOWN, plural, times
 from specviz.sources.prompts import load_prompts
@@ -78,7 +77,8 @@ def command(**arguments: Any) -> int:
     if arguments["out"] is not None:
         check_place(arguments["out"], arguments["force"])
     names = _methods(arguments)
-    asked = _asked(names, arguments["vary"])
+    specs = {spec.name: spec for name in names for spec in get_method(name).own if spec.kind != "texts"}
+    asked = varied(arguments["vary"], specs, ", ".join(names), {})
     fixed = _fixed(names, arguments)
     prompts = load_prompts(Path(arguments["prompts"]) if arguments["prompts"] else None, arguments["limit"])
     check_models(arguments["target"], arguments["draft"], any(get_method(name).needs_draft for name in names))
@@ -88,8 +88,8 @@ def command(**arguments: Any) -> int:
     from specviz.tuning.measured import Tuning
 
     needs_draft = any(get_method(name).needs_draft for name in names)
-    device, dtype = checked_device(arguments["device"]), checked_dtype(arguments["dtype"])
-    pair = load_pair(arguments["target"], arguments["draft"], needs_draft, device, dtype, arguments["threads"])
+    models = (arguments[name] for name in ("device", "dtype", "threads"))
+    pair = load_pair(arguments["target"], arguments["draft"], needs_draft, *models)
     pair.runtime.begin()
     tuning = Tuning(
         pair,
@@ -98,7 +98,7 @@ def command(**arguments: Any) -> int:
         fixed,
         asked,
         arguments["minutes"] * 60,
-        _command(names, arguments),
+        running(flags.command_line("specviz tune", command, arguments)),
         (lambda words: None) if arguments["quiet"] else narrate,
     )
     report = tuning.run()
@@ -127,22 +127,6 @@ def _methods(arguments: Mapping[str, Any]) -> list[str]:
     return names
 
 
-def _asked(names: Sequence[str], words: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of the knobs that were named. Raises SpecvizError."""
-    specs: dict[str, KnobSpec] = {
-        spec.name: spec for name in names for spec in get_method(name).own if spec.kind != "texts"
-    }
-    asked: dict[str, list[Any]] = {}
-    for word in words:
-        name, _, values = word.partition("=")
-        name = name.strip().removeprefix("--").replace("-", "_")
-        if name not in specs or not values:
-            near = suggestion(name, specs) if name not in specs else "; write --vary gamma=2,4,8"
-            raise SpecvizError(f"--vary {word[:40]}: no knob of {', '.join(names)} with values{near}")
-        asked[name] = list(dict.fromkeys(each_value(specs[name], values)))
-    return asked
-
-
 def _fixed(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The knobs that were typed; a method that lacks one goes without. Raises KnobError where all lack it."""
     first: Method = get_method(names[0])
@@ -160,14 +144,6 @@ def knob_file(report: "TuneReport") -> str:
     lines = [f"# {report.command}", f"# {_verdict(report)}", f"method = {json.dumps(report.method)}"]
     knobs = {name: value for name, value in report.fixed.items() if name != "max_new_tokens"} | report.knobs
     return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in knobs.items())]) + "\n"
-
-
-def _command(names: Sequence[str], arguments: Mapping[str, Any]) -> str:
-    """The command line again, files and models by their names alone."""
-    words = ["specviz tune", *(f"--method {name}" for name in names), f"--minutes {arguments['minutes']:g}"]
-    words += [f"--vary {word}" for word in arguments["vary"]]
-    words += [f"--{name} {Path(arguments[name]).name}" for name in ("target", "draft", "prompts") if arguments[name]]
-    return running(" ".join(words))
 
 
 def _verdict(report: "TuneReport") -> str:

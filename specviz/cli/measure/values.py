@@ -1,8 +1,9 @@
-"""Values of a knob as they are listed on a command line."""
+"""Values of knobs as they are listed on a command line."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from specviz.errors import KnobError, SpecvizError
+from specviz.errors import KnobError, SpecvizError, suggestion
 from specviz.knobs import KnobSpec
 
 
@@ -20,4 +21,26 @@ def each_value(spec: KnobSpec, text: str) -> list[Any]:
         out += range(low, high + 1) if len(ends) > 1 else [low]
     if not out:
         raise SpecvizError(f"{spec.flag} {text}: the range is empty; write the lower end first")
+    return out
+
+
+def varied(
+    words: Sequence[str], specs: Mapping[str, KnobSpec], of: str, fixed: Mapping[str, str]
+) -> dict[str, list[Any]]:
+    """The values of the knobs that `--vary gamma=2,4,8` names, each once. Raises SpecvizError.
+
+    `of`: the methods whose knobs `specs` are; `fixed`: what sets a knob that is one for all settings.
+    """
+    out: dict[str, list[Any]] = {}
+    for word in words:
+        typed, _, values = word.partition("=")
+        name = typed.strip().removeprefix("--").replace("-", "_")
+        if name in fixed:
+            raise SpecvizError(f"--vary {name}: all settings have the same; give {fixed[name]}")
+        if name not in specs or not values:
+            near = suggestion(name, specs) if name not in specs else "; write --vary gamma=2,4,8"
+            raise SpecvizError(f"--vary {word[:40]}: no knob of {of} with values{near}")
+        if name in out:
+            raise SpecvizError(f"--vary names '{name}' twice; write all its values in one")
+        out[name] = list(dict.fromkeys(each_value(specs[name], values)))
     return out

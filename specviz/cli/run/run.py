@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from specviz.cli import NO_ROOM, Terminated, options
+from specviz.cli import NO_ROOM, Terminated, flags, options
 from specviz.cli import request as prompts
 from specviz.cli.flags import SectionedCommand, flag, text
 from specviz.cli.printing import Narrator, Sink, TextPrinter, echo_json, fan_out, narrate
@@ -48,7 +48,8 @@ _MUCH = 100_000_000  # bytes that a run takes beside its models
 @options.VERIFIER
 @options.model_options
 @options.TENSOR_PARALLEL
-@options.lane_options
+@flags.DRAFT_DEVICE
+@flags.LANE
 @options.AUTO
 @options.CHAT
 @options.recording_options("Write a trace, *.sv.jsonl; compressed to *.sv.jsonl.gz when the run ends.")
