@@ -9,7 +9,6 @@ import torch
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
 from specviz.methods.specblock.losses import draft_losses
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnTextConfig, write_batch
 from specviz_train.common.training_text import WindowFeed, cut
 from specviz_train.common.workers import Workers
@@ -118,19 +117,6 @@ def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, t
     assert {each.dtype for each in ends} == {torch.float32}
     assert not torch.equal(*ends)
     assert float((ends[0] - ends[1]).abs().mean()) < 1e-3
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ({"optimizer": "sgd"}, "--optimizer sgd: unknown; use muon or adamw"),
-        ({"precision": "fp8"}, "--precision fp8: unknown; use bf16 or fp32"),
-        ({"draft_loss": "top5"}, "--draft-loss top5: unknown; use full or top50"),
-    ],
-)
-def test_words_that_are_not_known_are_refused(asked: dict[str, str], says: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecvizError, match=says):
-        eagle3.train_eagle3(eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, **asked), Console())
 
 
 def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:

@@ -175,15 +175,24 @@ def test_labels_of_curves_are_escaped():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--kind", "magic"], "--kind"),
-        (["--labels", "none"], "--labels"),
-        (["--minutes", "0"], "--minutes"),
-        (["--rank", "0"], "--rank"),
-        (["--text", "missing.txt"], "--text"),
+        (["exit-heads", "--kind", "magic"], "--kind"),
+        (["exit-heads", "--kind", "tuned"], "--kind"),
+        (["exit-heads", "--labels", "none"], "--labels"),
+        (["exit-heads", "--minutes", "0"], "--minutes"),
+        (["exit-heads", "--rank", "0"], "--rank"),
+        (["exit-heads", "--text", "missing.txt"], "--text"),
+        (["eagle3", "--optimizer", "sgd"], "'--optimizer': 'sgd' is not one of 'muon', 'adamw'"),
+        (["eagle3", "--precision", "fp8"], "'--precision': 'fp8' is not one of 'bf16', 'fp32'"),
+        (["eagle3", "--draft-loss", "top5"], "'--draft-loss': 'top5' is not one of 'full', 'top50'"),
+        (
+            ["block-drafter", "--rank-loss", "focal"],
+            "'--rank-loss': 'focal' is not one of 'invsqrt', 'ce', 'reference'",
+        ),
+        (["mtp", "--bits", "12"], "'--bits': '12' is not one of '8', '16'"),
     ],
 )
 def test_bad_options_exit_with_2(options, says):
-    result = CliRunner().invoke(command, ["exit-heads", *options])
+    result = CliRunner().invoke(command, options)
     assert result.exit_code == 2
     assert says in result.output
 

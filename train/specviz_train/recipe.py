@@ -250,12 +250,6 @@ def begin(
     return TrainingInputs(loaded, source(request, loaded.tokenizer, console), chat)
 
 
-def refuse_unknown(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raises SpecvizError unless the value of an option is one of those known."""
-    if value not in known:
-        raise SpecvizError(f"--{name} {value}: unknown; use {' or '.join(known)}")
-
-
 def layers_below_last(asked: tuple[int, ...], usual: Iterable[int], target: ModelAdapter) -> tuple[int, ...]:
     """The layers asked for, or the usual ones, ascending. Raises SpecvizError for one that is not below the last."""
     top = target.n_layers - 1

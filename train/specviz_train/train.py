@@ -10,13 +10,17 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from specviz.cli.flags import DEVICE, DRAFT, TARGET, Minutes, Option, flag, text, value, with_options
 from specviz.cli.signals import terminable
 from specviz.errors import KnobError
+
+if TYPE_CHECKING:
+    from specviz_train.common.console import Console
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -81,12 +85,13 @@ def trainer(
     of: str = "text",
     reads: Mapping[str, Callable[[str], Any]] | None = None,
     folder: Callable[[dict[str, Any]], str] = lambda options: "",
+    done: Callable[[ModuleType, Any, "Console"], Any] | None = None,
 ) -> click.Command:
     """A command of `specviz train` that makes a part.
 
-    `request`: the class, below `specviz_train`, that takes all options with `work` filled in; `train_..` of its module
-    does what it asks. `reads`: what options become that click leaves as text. `minutes`: none for a trainer that counts
-    otherwise. `folder` adds to the work folder's usual name what runs must not share.
+    `request`: the class, below `specviz_train`, that takes all options with `work` filled in; `done` does what it asks,
+    else `train_..` of its module. `reads`: what options become that click leaves as text. `minutes`: none for a trainer
+    that counts otherwise. `folder` adds to the work folder's usual name what runs must not share.
     """
 
     def run(work: Path | None, **options: Any) -> None:
@@ -98,7 +103,8 @@ def trainer(
             home = importlib.import_module(f"specviz_train.{module}")
             options |= {option: read(options[option]) for option, read in (reads or {}).items()}
             asked = getattr(home, kind)(work=place, **options)
-            finished = getattr(home, f"train_{name.replace('-', '_')}")(asked, Console())
+            do = done or (lambda home, *given: getattr(home, f"train_{name.replace('-', '_')}")(*given))
+            finished = do(home, asked, Console())
         if finished is not None:  # of several processes one finishes
             click.echo(options["out"])
 
@@ -296,7 +302,14 @@ _PACE = (
 def _drafter(name: str, request: str, meaning: str, *own: Option) -> click.Command:
     """A command that trains a drafter of trees."""
     again = f"{meaning}\n\n{RESUMED}; one that is over is measured again."
-    return trainer(name, "drafter", request, again, *_PACE, *own, minutes=60.0)
+    return trainer(name, "drafter", request, again, *_PACE, *own, minutes=60.0, done=_by_recipe)
+
+
+def _by_recipe(home: ModuleType, request: Any, console: "Console") -> Any:
+    """What all drafters of trees do, with what the module says of this kind."""
+    from specviz_train.trees.train import train
+
+    return train(request, home.RECIPE, console)
 
 
 block_drafter = _drafter(
@@ -348,7 +361,7 @@ mtp = _drafter(
     "Train an MTP layer for a frozen target on text that it writes itself, and measure it.",
     value("--steps", click.IntRange(1, 16), 3, "Tokens ahead unrolled in training."),
     value("--ff", NATURAL, 0, "Inner size of its feed-forward part; 0: the target's.", show_default=False),
-    value("--bits", click.IntRange(8, 16), 16, "Of a weight on disk: 8 or 16."),
+    value("--bits", click.Choice([8, 16]), 16, "Of a weight on disk."),
 )
 dflash = _drafter(
     "dflash",

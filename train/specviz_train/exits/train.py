@@ -5,15 +5,13 @@ Each part leaves a file in the work folder and is skipped when it is done, so an
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, cast
 
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.errors import SpecvizError
 from specviz.methods.early_exit.heads import (
     KIND,
-    KINDS,
     ExitHead,
     ExitHeadConfig,
     FinalHead,
@@ -60,10 +58,6 @@ class ExitHeadRequest(OwnTextRequest):
 
 def train_exit_heads(request: ExitHeadRequest, console: Console) -> dict[str, Any]:
     """Do what is not done yet; write heads, card and plot; return the card's numbers."""
-    kinds = tuple(kind for kind in KINDS if kind != "tuned")
-    if request.kind not in kinds:
-        raise SpecvizError(f"--kind {request.kind}: unknown; use one of {', '.join(kinds)}")
-    recipe.refuse_unknown("labels", request.labels, get_args(Labels))
     begun = recipe.begin(request, console, lambda target: {"layers": list(_layers(request, target))})
     adapter, source, layers = begun.target, begun.source, _layers(request, begun.target)
     own = begun.own_for_heads(request, WRITING, console)

@@ -8,22 +8,20 @@ alone, it was at 63 % after 770. Nothing is fixed by this: all of it trains.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.specblock.drafter import SpecBlock
-from specviz.methods.specblock.losses import LossConfig, RankLoss
+from specviz.methods.specblock.losses import LossConfig
 from specviz.methods.specblock.network import KIND, BlockConfig, BlockNetwork, Trained
-from specviz.methods.trained.layers import LayerShape, RopeMode
+from specviz.methods.trained.layers import LayerShape
 from specviz.methods.trained.parts import fingerprint, taps
 from specviz.methods.trained.vocabulary import Vocabulary
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnWindows
 from specviz_train.common.training_text import Ids
-from specviz_train.recipe import refuse_unknown
 from specviz_train.trees import card, train
 from specviz_train.trees.card import HeldOutWindows, TreeCard
 from specviz_train.trees.losses import BlockLoss
@@ -55,16 +53,6 @@ class BlockDrafterRequest(train.TreeDrafterRequest):
     def how(self) -> LossConfig:
         """What the losses are made of."""
         return LossConfig(self.rank_loss, self.draft_loss, self.decay, self.valid_prefix, self.floor)  # type: ignore[arg-type]
-
-
-def train_block_drafter(request: BlockDrafterRequest, console: Console) -> dict[str, Any] | None:
-    """Do what is not done yet; write drafter and card; return the card's numbers."""
-    for name, value, known in (
-        ("rope-mode", request.rope_mode, get_args(RopeMode)),
-        ("rank-loss", request.rank_loss, get_args(RankLoss)),
-    ):
-        refuse_unknown(name, value, known)
-    return train.train(request, RECIPE, console)
 
 
 def _begin(request: BlockDrafterRequest, adapter: ModelAdapter, windows: OwnWindows) -> Trained:

@@ -18,7 +18,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.dflash.drafter import MaskedBlock
 from specviz.methods.dflash.network import KIND, MaskedBlockNetwork, MaskedConfig, Trained, packed_blocks
 from specviz.methods.trained.parts import fingerprint, taps
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import levels, train
 from specviz_train.trees.block_drafter import layer_like, vocabulary_of
@@ -38,11 +37,6 @@ class DflashRequest(train.TreeDrafterRequest):
     slots: int = 8
     layers: int = 2
     anchors: int = 48
-
-
-def train_dflash(request: DflashRequest, console: Console) -> dict[str, Any] | None:
-    """Do what is not done yet; write drafter and card; return the card's numbers."""
-    return train.train(request, RECIPE, console)
 
 
 def _begin(request: DflashRequest, adapter: ModelAdapter, windows: OwnWindows) -> Trained:

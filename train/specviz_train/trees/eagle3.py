@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.eagle3.drafter import KIND, Eagle, EagleConfig, EagleNetwork, Trained
 from specviz.methods.trained.parts import fingerprint, taps
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import levels, train
 from specviz_train.trees.block_drafter import head_rows, layer_like, vocabulary_of
@@ -23,11 +22,6 @@ class Eagle3Request(train.TreeDrafterRequest):
     command_name: ClassVar[str] = "eagle3"
 
     steps: int = 7
-
-
-def train_eagle3(request: Eagle3Request, console: Console) -> dict[str, Any] | None:
-    """Do what is not done yet; write drafter and card; return the card's numbers."""
-    return train.train(request, RECIPE, console)
 
 
 def _begin(request: Eagle3Request, adapter: ModelAdapter, windows: OwnWindows) -> Trained:

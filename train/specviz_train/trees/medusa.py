@@ -8,7 +8,6 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.medusa.drafter import KIND, Medusa, MedusaConfig, MedusaHeads, Trained
 from specviz.methods.trained.parts import fingerprint
 from specviz.methods.trained.rank_shapes import best_paths, expected
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnWindows
 from specviz_train.trees import train
 from specviz_train.trees.block_drafter import head_rows, vocabulary_of
@@ -24,11 +23,6 @@ class MedusaRequest(train.TreeDrafterRequest):
     command_name: ClassVar[str] = "medusa"
 
     heads: int = 4
-
-
-def train_medusa(request: MedusaRequest, console: Console) -> dict[str, Any] | None:
-    """Do what is not done yet; write heads and card; return the card's numbers."""
-    return train.train(request, RECIPE, console)
 
 
 def _begin(request: MedusaRequest, adapter: ModelAdapter, windows: OwnWindows) -> Trained:

@@ -13,7 +13,7 @@ last state like the one it read, and can take its place for the token after.
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,9 +22,7 @@ from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.mtp.drafter import Mtp
 from specviz.methods.mtp.network import KIND, MtpConfig, MtpNetwork, Trained
 from specviz.methods.trained.parts import fingerprint
-from specviz_train.common.console import Console
 from specviz_train.common.own_text import OwnWindows
-from specviz_train.recipe import refuse_unknown
 from specviz_train.trees import levels, train
 from specviz_train.trees.block_drafter import layer_like, vocabulary_of
 from specviz_train.trees.card import TreeCard
@@ -42,12 +40,6 @@ class MtpRequest(train.TreeDrafterRequest):
     steps: int = 3
     ff: int = 0
     bits: int = 16
-
-
-def train_mtp(request: MtpRequest, console: Console) -> dict[str, Any] | None:
-    """Do what is not done yet; write layer and card; return the card's numbers."""
-    refuse_unknown("bits", str(request.bits), ("8", "16"))
-    return train.train(request, RECIPE, console)
 
 
 def _begin(request: MtpRequest, adapter: ModelAdapter, windows: OwnWindows) -> Trained:

@@ -8,20 +8,19 @@ on where it was, and one that is over measures again. Several processes share th
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.errors import SpecvizError
-from specviz.methods.specblock.losses import DraftLoss
 from specviz.methods.trained.parts import DrafterKind, Trained
 from specviz_train import recipe as part
 from specviz_train.common import own_text, workers
 from specviz_train.common.console import Console
 from specviz_train.common.kept_states import KeptStates
 from specviz_train.common.own_text import OwnWindows
-from specviz_train.recipe import OwnTextRequest, TimedRequest, refuse_unknown
+from specviz_train.recipe import OwnTextRequest, TimedRequest
 from specviz_train.trees import begun as earlier
 from specviz_train.trees.card import HeldOutWindows, TreeCard
 from specviz_train.trees.objective import (
@@ -30,9 +29,7 @@ from specviz_train.trees.objective import (
     WARM_UP,
     WINDOWS,
     DrafterBatches,
-    Optimizer,
     PartLoss,
-    Precision,
     TrainingPace,
     drafter_loop,
 )
@@ -171,13 +168,7 @@ def _states(
 
 
 def _settled(request: R, crew: workers.Workers) -> R:
-    """The request with what the launcher decided. Raises SpecvizError for words that are not known."""
-    for name, value, known in (
-        ("optimizer", request.optimizer, get_args(Optimizer)),
-        ("precision", request.precision, get_args(Precision)),
-        ("draft-loss", request.draft_loss, get_args(DraftLoss)),
-    ):
-        refuse_unknown(name, value, known)
+    """The request with what the launcher decided."""
     precision = workers.asked_precision() or request.precision
     return replace(request, device=crew.device or request.device, processes=crew.count, precision=precision)
 
