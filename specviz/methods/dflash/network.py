@@ -15,14 +15,13 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
-from specviz.engine.model.adapter import ModelAdapter
 from specviz.methods.dflash.spec import DFLASH
 from specviz.methods.trained.calls import CallCache
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
+from specviz.methods.trained.programs import BorrowsHead
 from specviz.methods.trained.ranks import N_SUMMARY, summary
-from specviz.methods.trained.vocabulary import Vocabulary
 
 SURE_WIDTH = 64
 
@@ -51,14 +50,10 @@ class SureHead(nn.Module):
         return out[..., 0]
 
 
-class MaskedBlockNetwork(nn.Module):
-    """Context comes as pairs `[B, n, 1, width]`, one row each; a block as rows `[B, m, width]`.
-
-    `head` `[V_d, width]` is the target's, given by `join`.
-    """
+class MaskedBlockNetwork(BorrowsHead):
+    """Context comes as pairs `[B, n, 1, width]`, one row each; a block as rows `[B, m, width]`."""
 
     slots = 1  # rows a pair
-    head: Tensor
 
     def __init__(self, shape: MaskedShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
@@ -70,13 +65,9 @@ class MaskedBlockNetwork(nn.Module):
         self.norm_out = RMSNorm(width, shape.layer.eps)
         self.sure = SureHead(width)
         self.rope = Rope(shape.layer)
-        self.register_buffer("head", torch.empty(0), persistent=False)
+        self._headless()
         if rng is not None:
             fill_normal(self, rng)
-
-    def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
-        """Use the target's lm_head for the draft logits."""
-        self.head = vocabulary.head(adapter.head.weight.detach())
 
     @property
     def depth(self) -> int:
@@ -103,10 +94,6 @@ class MaskedBlockNetwork(nn.Module):
             layer.filed(read, rope, index, keys)  # type: ignore[operator]
         return rows
 
-    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
-        """Rotary positions `[.., n]`: a row stands where the token does that its state decided."""
-        return inputs
-
     def masked(self, roots: Tensor) -> Tensor:
         """Blocks `[.., 1 + places, width]` of embedded roots `[.., width]`."""
         masks = self.masks.to(roots.dtype).expand(*roots.shape[:-1], -1, -1)
@@ -118,11 +105,6 @@ class MaskedBlockNetwork(nn.Module):
         for index, layer in enumerate(self.layers):
             rows = layer(rows, rope, index, keys, mask)
         return rows
-
-    def head_logits(self, states: Tensor) -> Tensor:
-        """Draft logits `[.., V_d]` of states `[.., width]`."""
-        out: Tensor = nn.functional.linear(self.norm_out(states), self.head)
-        return out
 
     def sureness(self, states: Tensor, logits: Tensor) -> Tensor:
         """The logit `[..]` of the chance that a place's best token is kept where all before were."""

@@ -45,7 +45,7 @@ from specviz.methods.trained.pair_drafter import PairDrafter, read_by
 from specviz.methods.trained.part_kind import Tensors, read_tensors
 from specviz.methods.trained.parts import OPTION, LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
+from specviz.methods.trained.programs import CallTables, ModuleSketch, SketchedReader
 from specviz.methods.trained.rank_shapes import RankPath, Shares, best_paths, paying_paths, read_table
 from specviz.methods.trained.ranks import best
 from specviz.names import DraftEnd
@@ -61,10 +61,11 @@ class EagleShape:
     vocab: int  # draft vocabulary
 
 
-class EagleNetwork(nn.Module):
+class EagleNetwork(SketchedReader):
     """Rows come and go as `[B, n, 1, ..]`; below the layer a row is `[e ; f]`."""
 
     slots, depth = 1, 1
+    head: nn.Linear
 
     def __init__(self, shape: EagleShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
@@ -77,10 +78,6 @@ class EagleNetwork(nn.Module):
         self.rope = Rope(shape.layer)
         if rng is not None:
             fill_normal(self, rng)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.head.weight.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
         """f `[.., width]` of features `[.., n_features]` on committed text."""
@@ -98,16 +95,6 @@ class EagleNetwork(nn.Module):
         out: Tensor = self.layer.after(stream, read, self.rope.at(positions, rows), 0, keys, mask)
         return out[..., None, :]
 
-    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
-        """Rotary positions `[.., n]`: a row stands where its token does."""
-        return inputs
-
-    def programs(self) -> NetworkPrograms:
-        """The same by the kernel."""
-        return NetworkPrograms(
-            Calls(self.dtype, 1, self.rope, self._sketched), CompiledLmHead(self.norm_out, self.head)
-        )
-
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`conditions`, `begin` and `forward`."""
         width = self.shape.layer.width
@@ -122,15 +109,6 @@ class EagleNetwork(nn.Module):
         call.decoded(stream, self.layer, 0, out, read)
         call.copy(stream, out, RowChoice.LAST)
         return CallTables(inputs, embedded, out)
-
-    def head_logits(self, states: Tensor) -> Tensor:
-        """Draft logits `[.., V_d]` of states `[.., width]`."""
-        return self.norm_and_head(states)[1]
-
-    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
-        normed = self.norm_out(states)
-        return normed, self.head(normed)
 
 
 @dataclass(frozen=True, slots=True)

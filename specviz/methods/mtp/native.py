@@ -59,7 +59,7 @@ class NativeMtpNetwork(MtpNetwork):
         self.layer = layer  # type: ignore[assignment]
         self.state_first = state_first
         self._rotary = (rotary,)  # no module of this one
-        self.register_buffer("head", torch.empty(0), persistent=False)
+        self._headless()
 
     def begin(self, condition: Tensor, embedded: Tensor) -> Tensor:
         """Rows `[B, n, 1, width]` of h and embeddings, both `[B, n, width]`."""

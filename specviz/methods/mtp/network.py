@@ -13,24 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from specviz.engine.model.adapter import ModelAdapter
-from specviz.engine.model.compiled.products import linear as product
 from specviz.engine.model.compiled.program import RowChoice
 from specviz.methods.mtp.spec import MTP
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, Tensor, fill_normal, linear
 from specviz.methods.trained.parts import LayerConfig, drafter_kind
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
-from specviz.methods.trained.vocabulary import Vocabulary
+from specviz.methods.trained.programs import BorrowsHead, CallTables, ModuleSketch, SketchedReader
 
 
-class MtpNetwork(nn.Module):
-    """Rows come and go as `[B, n, 1, width]`. `head` `[V_d, width]` is the target's, given by `join`."""
+class MtpNetwork(BorrowsHead, SketchedReader):
+    """Rows come and go as `[B, n, 1, width]`."""
 
     slots, depth = 1, 1
-    head: Tensor
 
     def __init__(self, shape: LayerShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
@@ -41,17 +37,9 @@ class MtpNetwork(nn.Module):
         self.layer = Layer(shape)
         self.norm_out = RMSNorm(shape.width, shape.eps)
         self.rope = Rope(shape)
-        self.register_buffer("head", torch.empty(0), persistent=False)
+        self._headless()
         if rng is not None:
             fill_normal(self, rng)
-
-    def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
-        """Use the target's lm_head for the draft logits."""
-        self.head = vocabulary.head(adapter.head.weight.detach())
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.fuse.weight.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
         """The target's states `[.., width]` as they are."""
@@ -67,16 +55,6 @@ class MtpNetwork(nn.Module):
         out: Tensor = self.layer(rows[..., 0, :], self.rope.at(positions, rows), 0, keys, mask)
         return out[..., None, :]
 
-    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
-        """Rotary positions `[.., n]`: a row stands where its token does."""
-        return inputs
-
-    def programs(self) -> NetworkPrograms:
-        """The same by the kernel."""
-        return NetworkPrograms(
-            Calls(self.dtype, 1, self.rope, self._sketched), CompiledLmHead(self.norm_out, self.head)
-        )
-
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`begin` and `forward`."""
         width = self.shape.width
@@ -88,15 +66,6 @@ class MtpNetwork(nn.Module):
         call.decoded(rows, self.layer, 0, out)
         call.copy(rows, out, RowChoice.LAST)
         return CallTables(states, embedded, out)
-
-    def head_logits(self, states: Tensor) -> Tensor:
-        """Draft logits `[.., V_d]` of states `[.., width]`."""
-        return self.norm_and_head(states)[1]
-
-    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
-        normed = self.norm_out(states)
-        return normed, product(normed, self.head)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from specviz.methods.trained.calls import PairNetwork
 from specviz.methods.trained.layers import Keys, Layer, LayerShape, RMSNorm, Rope, RopeMode, fill_normal, linear
 from specviz.methods.trained.parts import TapConfig, drafter_kind, unfit
 from specviz.methods.trained.parts import Trained as AnyTrained
-from specviz.methods.trained.programs import Calls, CallTables, CompiledLmHead, ModuleSketch, NetworkPrograms
+from specviz.methods.trained.programs import CallTables, ModuleSketch, NetworkPrograms, SketchedReader
 from specviz.methods.trained.ranks import N_SUMMARY, RankHead, summary
 
 Tensor = torch.Tensor
@@ -113,12 +113,14 @@ class BlockShape:
         assert self.slots >= 1, f"a block has slots, not {self.slots}"
 
 
-class BlockNetwork(nn.Module):
+class BlockNetwork(SketchedReader):
     """Rows come and go as `[B, n, K, width]`: n blocks of K slots."""
+
+    head: nn.Linear
 
     def __init__(self, shape: BlockShape, rng: torch.Generator | None = None) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.slots = shape, shape.slots
         width, layer = shape.layer.width, shape.layer
         self.condition = linear(shape.n_features, width)
         self.norm_condition = RMSNorm(width, layer.eps)
@@ -136,16 +138,8 @@ class BlockNetwork(nn.Module):
             fill_normal(self, rng)
 
     @property
-    def slots(self) -> int:
-        return self.shape.slots
-
-    @property
     def depth(self) -> int:
         return self.shape.n_layers
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.queries.dtype
 
     def conditions(self, features: Tensor) -> Tensor:
         """`W_c F` `[.., width]` of features F `[.., n_features]`."""
@@ -176,8 +170,7 @@ class BlockNetwork(nn.Module):
         """The same by the kernel. Raises ValueError for an ablation, and for sizes that it does not know."""
         if not (self.shape.shift and self.shape.broadcast):
             raise ValueError("an ablation")
-        calls = Calls(self.dtype, self.slots, self.rope, self._sketched)
-        return NetworkPrograms(calls, CompiledLmHead(self.norm_out, self.head))
+        return super().programs()
 
     def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
         """`conditions`, `begin` and `forward`. What `fuse` reads of condition and token is one row a block, what it
@@ -217,7 +210,7 @@ class BlockNetwork(nn.Module):
         slots = torch.arange(self.shape.slots, device=first.device)
         return (first[..., None] + slots).flatten(-2)
 
-    def head_logits(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def head_logits(self, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """Draft logits `[.., V_d]`, rank logits `[.., 4]` and the summary `[.., 15]` behind them, of `h` `[.., width]`.
 
         The rank head sees both its inputs detached: its loss moves nothing but itself.
@@ -225,11 +218,6 @@ class BlockNetwork(nn.Module):
         normed, logits = self.norm_and_head(states)
         summarised = summary(logits.detach())
         return logits, self.judged(normed, summarised), summarised
-
-    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Normed states `[.., width]` of `h` `[.., width]`, and draft logits `[.., V_d]` of them."""
-        normed = self.norm_out(states)
-        return normed, self.head(normed)
 
     def judged(self, normed: Tensor, summarised: Tensor) -> Tensor:
         """Rank logits `[.., 4]` of normed states and summaries `[.., 15]`."""

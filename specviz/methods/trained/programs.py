@@ -1,4 +1,4 @@
-"""Calls of a drafter network, and its norm and head, as programs of the C kernel: one call into C each.
+"""Networks that read pairs, and their calls, norms and heads as programs of the C kernel: one call into C each.
 
 A program is valid only while the weights are those it was compiled from and gradients are off; else, and for modules
 that the kernel does not support, torch runs the modules themselves.
@@ -13,10 +13,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.compiled.layer import row_paths
 from specviz.engine.model.compiled.products import KeptWeights, Matrix, matrix_of
+from specviz.engine.model.compiled.products import linear as product
 from specviz.engine.model.compiled.program import GraphBuilder, Program, RowPositions
 from specviz.methods.trained.layers import Layer, RMSNorm, Rope, RowCache, kernel_made
+from specviz.methods.trained.vocabulary import Vocabulary
 
 Tensor = torch.Tensor
 
@@ -157,3 +160,59 @@ class NetworkPrograms:
 
     calls: Calls
     speech: CompiledLmHead
+
+
+class PairReader(nn.Module):
+    """What networks that read pairs are alike in: a norm and a head behind their layers, and, where they have one row a
+    pair, where it stands. `head` `[V_d, width]`: a map of its own, or the target's matrix."""
+
+    norm_out: RMSNorm
+    head: nn.Linear | Tensor
+
+    def places(self, inputs: Tensor, depths: Tensor | int = 0) -> Tensor:
+        """Rotary positions `[.., n]`: a row stands where its token does."""
+        return inputs
+
+    def head_logits(self, states: Tensor) -> Tensor:
+        """Draft logits `[.., V_d]` of states `[.., width]`."""
+        return self.norm_and_head(states)[1]
+
+    def norm_and_head(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Normed states `[.., width]` of states, and draft logits `[.., V_d]` of them."""
+        normed = self.norm_out(states)
+        return normed, self.head(normed) if isinstance(self.head, nn.Module) else product(normed, self.head)
+
+
+class SketchedReader(PairReader):
+    """One whose calls the kernel runs: `_sketched` says what they do."""
+
+    slots: int
+    rope: Rope
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its weights."""
+        return self.norm_out.weight.dtype
+
+    def programs(self) -> NetworkPrograms:
+        """The same by the kernel. Raises ValueError for what it does not know."""
+        calls = Calls(self.dtype, self.slots, self.rope, self._sketched)
+        return NetworkPrograms(calls, CompiledLmHead(self.norm_out, self.head))
+
+    def _sketched(self, call: ModuleSketch, later: bool) -> CallTables:
+        """What a call of pairs does, or one of `later` starts."""
+        raise NotImplementedError
+
+
+class BorrowsHead(PairReader):
+    """One that speaks by its target's head: no weights of its own, and not in its file."""
+
+    head: Tensor
+
+    def join(self, adapter: ModelAdapter, vocabulary: Vocabulary) -> None:
+        """Use the target's lm_head for the draft logits."""
+        self.head = vocabulary.head(adapter.head.weight.detach())
+
+    def _headless(self) -> None:
+        """Until it is joined to its target."""
+        self.register_buffer("head", torch.empty(0), persistent=False)
