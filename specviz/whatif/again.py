@@ -212,7 +212,7 @@ class _ReplayedRound:
         return RoundAgain(
             accepted=tuple(ids[node] for node in kept),
             marks=dict(zip(ids, marks(outcome, len(self.draft), len(kept)), strict=True)),
-            tests=tuple(TestAgain(ids[t.node], t.u, t.threshold, t.passed) for t in walked.tests),
+            tests=tuple(replace(test, node=ids[test.node]) for test in walked.tests),
             tokens=tuple(tokens[:left]),
             kind=outcome.kind if outcome.kind is not None and len(tokens[:left]) > len(kept) else "none",
             other=walked.other and left == len(tokens),

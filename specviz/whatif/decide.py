@@ -19,6 +19,7 @@ from specviz.probability.philox import Stream, uniform
 from specviz.probability.plan import Draw, Outcome, Plan, State, Step, Test, Verifier
 from specviz.probability.rows import dense
 from specviz.whatif.complete import SmallRound
+from specviz.whatif.decision import TestAgain
 from specviz.whatif.recorded import UNKNOWN_TOKEN, CannotTell, PartialRow, RecordedRound, follows
 
 ROUNDED = 1e-4  # relative: thresholds made of logs with six figures
@@ -47,23 +48,11 @@ class DrawsAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class TestMade:
-    """A test as it was made again. `threshold` None: not on record, but on the same side of `u` whatever it is."""
-
-    __test__ = False
-
-    node: int
-    u: float
-    threshold: float | None
-    passed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Walked:
-    """How the round goes. `other`: what closes it is not on record, but is not the recorded token."""
+    """How the round goes, by small nodes. `other`: what closes it is not on record, but is not the recorded token."""
 
     outcome: Outcome
-    tests: tuple[TestMade, ...]
+    tests: tuple[TestAgain, ...]
     other: bool
 
 
@@ -193,7 +182,7 @@ class _RedrawnWalk:
         self.draft = small.drafts[which]
         self.place = {token: k for k, token in enumerate(small.tokens)}
         self.text = follows(of.record)
-        self.tests: list[TestMade] = []
+        self.tests: list[TestAgain] = []
         self.other = False
 
     def passes(self, pos: int, threshold: float, index: int = 0) -> Tested:
@@ -206,7 +195,7 @@ class _RedrawnWalk:
         if not threshold.exact and threshold * (1 - ROUNDED) <= u < high:
             name = self._name(threshold.node)
             raise CannotTell(f"the u of {name} falls upon its threshold, in the digits that are on record")
-        self.tests.append(TestMade(threshold.node, u, float(threshold), passed))
+        self.tests.append(TestAgain(threshold.node, u, float(threshold), passed))
         return Tested(passed, u)
 
     def draw(self, stream: Stream, pos: int, row: Any, index: int = 0) -> Drawn:
@@ -276,11 +265,11 @@ def walk_again(of: RecordedRound, rule: Verifier, small: SmallRound, draws: Draw
     return Walked(outcome, tests, again.other)
 
 
-def _fate(outcome: Outcome, tests: list[TestMade]) -> tuple[Any, ...]:
+def _fate(outcome: Outcome, tests: list[TestAgain]) -> tuple[Any, ...]:
     return outcome.accepted, outcome.kind, [(test.node, test.passed) for test in tests]
 
 
-def _same_test(tests: tuple[TestMade, ...]) -> TestMade:
+def _same_test(tests: tuple[TestAgain, ...]) -> TestAgain:
     """One test on all completions: with its threshold where they agree on it."""
     first = tests[0]
     assert first.threshold is not None
