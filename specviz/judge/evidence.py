@@ -77,11 +77,11 @@ class RoundsCounted:
         """What to try, by the method's own knob; "" where it has none for that."""
         return f"{what} keeps nearly as much for less: lower {self.shortening_knob}." if self.shortening_knob else ""
 
-    def places(self, found: "Iterable[TokenPosition]") -> tuple[EvidencePlace, ...]:
+    def places(self, tokens: "Iterable[TokenPosition]") -> tuple[EvidencePlace, ...]:
         """Where they are in this run; those of rounds that are not on record are left out."""
         several = len(self.run.queries) > 1
         places = []
-        for place in found:
+        for place in tokens:
             index = (self.find or self.run.find)(place.q, place.r)
             if index is not None:
                 label = f"q{place.q} r{place.r}" if several else f"r{place.r}"

@@ -12,7 +12,7 @@ from specviz.text import running
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, Tally
 
-_SAID = ("rule_violated", "rounds_merged", "counters_fell", "cut_short", "behind_stop")  # warnings that belong here
+_CODES = ("rule_violated", "rounds_merged", "counters_fell", "cut_short", "behind_stop")  # warnings that belong here
 
 
 def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[str]:
@@ -23,7 +23,7 @@ def violations(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterator[
     for report in run.reported:
         yield from _by_itself(report)
     for warning in run.warnings:
-        if warning.code in _SAID:
+        if warning.code in _CODES:
             yield running(warning.message)
 
 
@@ -46,14 +46,14 @@ def counted_twice(run: Run, tally: "Tally", metrics: "Metrics | None") -> Iterat
     yield from _places(reports, tally.outside.by_kept)
 
 
-def _places(each: Sequence[Reported], kept: Counter[int]) -> Iterator[tuple[str, str, str]]:
+def _places(reports: Sequence[Reported], kept: Counter[int]) -> Iterator[tuple[str, str, str]]:
     """The same by place: rounds by tokens kept, or accepted tokens by position, whichever the engine counts."""
-    rounds = [report.histogram for report in each if report.histogram is not None]
-    positions = [report.accepted_per_position for report in each if report.accepted_per_position is not None]
-    if len(rounds) == len(each):
+    rounds = [report.histogram for report in reports if report.histogram is not None]
+    positions = [report.accepted_per_position for report in reports if report.accepted_per_position is not None]
+    if len(rounds) == len(reports):
         ours = [kept[j] for j in range(1 + max(kept, default=0))]
         yield "rounds by tokens kept", _added(rounds), _added([ours])
-    elif len(positions) == len(each):
+    elif len(positions) == len(reports):
         ours = [sum(n for tokens, n in kept.items() if tokens > j) for j in range(max(kept, default=0))]
         yield "accepted tokens by position", _added(positions), _added([ours])
 
@@ -66,20 +66,20 @@ def _added(columns: Sequence[Sequence[int]]) -> str:
     return ", ".join(map(str, sums)) or "none"
 
 
-def _by_itself(each: Reported) -> Iterator[str]:
+def _by_itself(report: Reported) -> Iterator[str]:
     """Whether what an engine counted agrees with itself."""
-    who = running(each.of)
-    if each.n_accepted is not None and each.n_drafted is not None and each.n_accepted > each.n_drafted:
-        yield f"{who} counted {each.n_accepted} accepted tokens of {each.n_drafted} drafted"
-    if each.accepted_per_position is not None and each.n_accepted is not None:
-        total = sum(each.accepted_per_position)
-        if total != each.n_accepted:
-            yield f"{who}: accepted by position add up to {total}, not to {each.n_accepted}"
-        if any(b > a for a, b in zip(each.accepted_per_position, each.accepted_per_position[1:], strict=False)):
+    who = running(report.of)
+    if report.n_accepted is not None and report.n_drafted is not None and report.n_accepted > report.n_drafted:
+        yield f"{who} counted {report.n_accepted} accepted tokens of {report.n_drafted} drafted"
+    if report.accepted_per_position is not None and report.n_accepted is not None:
+        total = sum(report.accepted_per_position)
+        if total != report.n_accepted:
+            yield f"{who}: accepted by position add up to {total}, not to {report.n_accepted}"
+        if any(b > a for a, b in zip(report.accepted_per_position, report.accepted_per_position[1:], strict=False)):
             yield f"{who}: more tokens are accepted at a position than at the one before it"
-    if each.histogram is not None:
-        rounds, accepted = sum(each.histogram), sum(j * n for j, n in enumerate(each.histogram))
-        if each.n_rounds is not None and rounds != each.n_rounds:
-            yield f"{who}: its histogram holds {rounds} rounds, not {each.n_rounds}"
-        if each.n_accepted is not None and accepted != each.n_accepted:
-            yield f"{who}: its histogram holds {accepted} accepted tokens, not {each.n_accepted}"
+    if report.histogram is not None:
+        rounds, accepted = sum(report.histogram), sum(j * n for j, n in enumerate(report.histogram))
+        if report.n_rounds is not None and rounds != report.n_rounds:
+            yield f"{who}: its histogram holds {rounds} rounds, not {report.n_rounds}"
+        if report.n_accepted is not None and accepted != report.n_accepted:
+            yield f"{who}: its histogram holds {accepted} accepted tokens, not {report.n_accepted}"

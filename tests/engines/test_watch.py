@@ -191,7 +191,7 @@ def test_a_share_above_all_is_no_share() -> None:
     first.n_drafted, last.n_drafted, last.n_accepted = 1, 2, 20
     picture = picture_of([first, last])
     assert picture.acceptance is picture.points[0].acceptance is None
-    assert [at.given for at in picture_of([counted(10, [2, 5])]).positions] == [0.2, None]
+    assert [at.conditional for at in picture_of([counted(10, [2, 5])]).positions] == [0.2, None]
     assert any("accepted of" in note for note in picture_of([last]).notes)
 
 

@@ -85,4 +85,4 @@ def test_kept_by_position_of_a_server_is_survival_where_drafts_are_of_one_length
     for at in _positions(len(kept), [sum(n >= k for n in kept) for k in (1, 2, 3)]):
         survival, tested = (metrics[name][at.position + 1] for name in ("survival", "position_acceptance"))
         assert (at.kept, (at.low, at.high), at.n) == (survival.value, survival.interval, survival.n)
-        assert at.given == pytest.approx(tested.value)
+        assert at.conditional == pytest.approx(tested.value)

@@ -29,7 +29,7 @@ def fig_kept(positions: Sequence[PositionShare], dark: bool = False) -> go.Figur
         marker={"color": colour("accepted", dark)},
     )
     ends = base.pieces(*([(x, at.low), (x, at.high)] for x, at in zip(xs, positions, strict=True)))
-    conditional = [(x, at.given) for x, at in zip(xs, positions, strict=True) if at.given is not None]
+    conditional = [(x, at.conditional) for x, at in zip(xs, positions, strict=True) if at.conditional is not None]
     reached = base.scatter(
         "markers",
         "of rounds that came so far",
@@ -44,7 +44,7 @@ def fig_kept(positions: Sequence[PositionShare], dark: bool = False) -> go.Figur
 
 def kept_rows(positions: Sequence[PositionShare]) -> list[dict[str, Any]]:
     """The table of `fig_kept`."""
-    rows = ((at.position + 1, at.kept, at.low, at.high, at.n, at.given) for at in positions)
+    rows = ((at.position + 1, at.kept, at.low, at.high, at.n, at.conditional) for at in positions)
     return base.table("position | kept | 95 % from | to | rounds | of those that came so far", rows)
 
 

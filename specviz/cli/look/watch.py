@@ -233,7 +233,7 @@ def _lines(picture: "WatchPicture") -> list[str]:
     counted = (("rounds", picture.n_rounds), ("drafted", picture.n_drafted), ("accepted", picture.n_accepted))
     out += [words] if (words := " · ".join(f"{n:,} {name}" for name, n in counted if n is not None)) else []
     for at in picture.positions:
-        conditional = f"  {at.given:6.1%} of those that came so far" if at.given is not None else ""
+        conditional = f"  {at.conditional:6.1%} of those that came so far" if at.conditional is not None else ""
         out.append(
             f"  position {at.position + 1}: {at.kept:6.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n} rounds{conditional}"
         )

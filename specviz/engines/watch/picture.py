@@ -24,15 +24,15 @@ WHOLE = "since the server began"
 
 @dataclass(frozen=True, slots=True)
 class PositionShare:
-    """Rounds that kept a token at a position (from 0), with Wilson's 95 % interval; `given`: of those that kept all
-    before it."""
+    """Rounds that kept a token at a position (from 0), with Wilson's 95 % interval; `conditional`: of those that
+    kept all before it."""
 
     position: int
     kept: float
     low: float
     high: float
     n: int
-    given: float | None
+    conditional: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,18 +51,18 @@ def _differing(counted: RoundsCounted) -> Iterator[TokenPosition]:
         for report in counted.run.reported
         if not report.whole
         and any(
-            _is_apart(told_count, ours) for told_count, ours in zip(_said(report), outside.of(report.q), strict=True)
+            _is_apart(theirs, ours) for theirs, ours in zip(_reported_counts(report), outside.of(report.q), strict=True)
         )
     )
     yield from (TokenPosition(q, 1) for q in islice(dict.fromkeys(apart), MOST_PLACES))
 
 
-def _said(report: Reported) -> tuple[int | None, ...]:
+def _reported_counts(report: Reported) -> tuple[int | None, ...]:
     return report.n_rounds, report.n_drafted, report.n_accepted
 
 
-def _is_apart(said: int | None, ours: int) -> bool:
-    return said is not None and said != ours
+def _is_apart(theirs: int | None, ours: int) -> bool:
+    return theirs is not None and theirs != ours
 
 
 def _whole(counted: RoundsCounted) -> Iterator[str]:

@@ -85,7 +85,7 @@ def _acceptance(positions: Sequence[PositionShare], cells: int, painter: Painter
         line = Text(f"position {at.position + 1}".ljust(_LABEL), style=FAINT, no_wrap=True)
         line.append(bar(at.kept, room), style=painter.tint("accepted"))
         line.append(f" {at.kept:6.1%}", style=STRONG).append(f" [{at.low:.1%}, {at.high:.1%}]".ljust(18), style=PLAIN)
-        lines.append(line.append(f"{at.given:.0%}" if at.given is not None else "—", style=FAINT))
+        lines.append(line.append(f"{at.conditional:.0%}" if at.conditional is not None else "—", style=FAINT))
     return [*lines, Text()]
 
 
