@@ -54,6 +54,37 @@ def test_a_tail_that_brings_nothing_is() -> None:
     assert "Drafting 5 in place of 6" in finding.next_step
 
 
+def test_long_drafts_of_which_little_is_kept_are_told_without_positions() -> None:
+    def look(kept: int, drafted: int = 16) -> Counted:
+        return Counted(engine="llama.cpp", wall=0.0, n_rounds=400, n_drafted=drafted * 400, n_accepted=kept)
+
+    finding = found(look(600))["long_tail"]
+    assert (finding.fault, finding.certainty, finding.claim) == (
+        14,
+        "likely",
+        "16.0 tokens are drafted a round to keep 1.5.",
+    )
+    assert "long_tail" not in found(look(2400)), "six of sixteen are kept"
+    assert "long_tail" not in found(look(600, 4)), "four are not long"
+
+
+def test_half_of_a_long_draft_would_do_where_its_second_half_brings_less_than_it_costs() -> None:
+    finding = found(totals([240, 160, 110, 80, 60, 48, 40, 34, 30, 26, 24, 24]))["half_would_do"]
+    assert (finding.fault, finding.headline) == (14, "half of 12 drafted tokens would do")
+    assert finding.next_step.startswith("A draft of 6 tokens keeps nearly as much")
+    assert found(totals([360, 330, 300, 280, 260, 240, 220, 200, 190, 180, 170, 160])) == {}, "it pays to the end"
+    assert "half_would_do" not in found(totals([6, 4, 2, 1, 1, 0, 0, 0], 10)), "ten rounds: an interval forbids it"
+
+
+def test_what_threads_tell_of_an_engine_is_quoted_where_the_counts_look_so() -> None:
+    cliff, settings = [280, 20, 1], {"method": "mtp"}
+    finding = found(totals(cliff, settings=settings))["known_of_engine"]
+    assert (finding.certainty, finding.fault) == ("cannot tell", 2)
+    assert "vLLM" in finding.claim
+    for kept, engine in ((SOUND, "vLLM"), (cliff, "llama.cpp")):
+        assert "known_of_engine" not in found(totals(kept, settings=settings, engine=engine))
+
+
 def test_one_of_several_engines_that_is_ill_is_named() -> None:
     def look(*accepted: int) -> Counted:
         engines = [EngineCounts(name=str(k), n_rounds=400, n_accepted=n) for k, n in enumerate(accepted)]

@@ -128,6 +128,38 @@ def test_a_dear_pass_over_several_rows_is_no_dear_draft() -> None:
     assert dear.time > 0
 
 
+def test_a_pass_over_a_drafts_rows_that_costs_several_is_told_without_its_speed() -> None:
+    """Behind a run that nobody timed: whether it is slower for it is not known."""
+
+    def costs(wide: int) -> Evidence:
+        timed = ev.Calibration(t_ns=MS, c=10.0, widths=[1, 4], target_ns=[10 * MS, wide * MS])
+        return run_of(many(30, GOOD, [3, 2, 3], draft_ms=0.0, target_ms=0.0), timed)
+
+    finding = found(costs(34))["dear_verifying"]
+    assert (finding.fault, finding.certainty) == (13, "likely")
+    assert "over 4 rows takes 3.4× as long" in finding.claim
+    assert found(costs(14)) == {}
+
+
+def test_half_of_a_long_draft_would_do_by_rounds_too() -> None:
+    slope = [0, 0, 1, 0, 2, 1, 3, 2, 4, 1, 12, 2, 0, 5, 1, 9]
+    finding = found(run_of(many(160, [0.9] * 12, slope)))["half_would_do"]
+    assert (finding.fault, finding.headline) == (14, "half of 12 drafted tokens would do")
+    assert "half_would_do" not in found(run_of(many(160, [0.9] * 12, [12, 11, 9, 12, 6, 12])))
+
+
+@pytest.mark.parametrize(("text", "fed", "twice"), [("<|im_start|>user", 2, True), ("<|im_start|>user", 1, False)])
+def test_a_template_that_went_in_twice_is_told_by_its_marks(text: str, fed: int, twice: bool) -> None:
+    """What the text holds of them, and what the models read."""
+    events = judged_run(SOUND)
+    for prefill in (event for event in events if isinstance(event, ev.Prefill)):
+        prefill.text, prefill.prompt = text, [1, *[7] * 8, 1][: 10 if fed == 2 else 9]
+    finding = found(Evidence.of_run(fold(events))).get("template_twice")
+    assert (finding is not None) is twice
+    if finding is not None:
+        assert (finding.fault, finding.certainty) == (6, "likely")
+
+
 def test_a_loop_is_told_by_its_text() -> None:
     assert is_loop([1, 2, 3] * 30)
     assert not is_loop([*range(90)])

@@ -9,6 +9,7 @@ from specviz.cost.row_cost import row_cost
 from specviz.events import Event
 from specviz.metrics import PlainSpeed, Tally, plain_speed
 from specviz.metrics.against_plain import LEAST_PLAIN
+from specviz.metrics.estimate import Estimate
 from support.judged import MS, chain_round, judged_run
 from support.traces import make_events
 
@@ -39,6 +40,25 @@ def test_plain_rounds_of_the_run_itself_are_trusted_most() -> None:
     assert found.times.value == pytest.approx(tokens / ms * 10)
     assert found.times.interval is not None
     assert found.times.interval[0] < found.times.value < found.times.interval[1]
+
+
+def test_a_few_slow_plain_rounds_widen_the_interval_to_their_mean() -> None:
+    """The median is the number: one pass that waited for another program does not shift it. The whole run is added up
+    all the same, waiting and all, so what plain decoding would have taken ends at the mean."""
+
+    def times(slow_ms: float) -> Estimate:
+        rounds = [*(plain(r) for r in range(1, 11)), plain(11, slow_ms), *(drafted(r) for r in range(12, 60))]
+        found = speed(judged_run(rounds, COSTS))
+        assert found is not None
+        assert (found.basis, found.plain_ms) == ("rounds", 10.0)
+        return found.times
+
+    even, uneven = times(10.0), times(120.0)
+    assert even.interval is not None
+    assert uneven.interval is not None
+    assert sum(even.interval) == pytest.approx(2 * even.value), "mean and median are one"
+    low, high = uneven.interval
+    assert low / 10 + high / 20 == pytest.approx(2 * uneven.value / 10), "the mean is 20 ms"
 
 
 def timed(r: int, ms: float) -> list[Event]:
