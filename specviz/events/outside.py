@@ -81,6 +81,8 @@ class Counted(Event, tag="counted", kw_only=True):
     per_position: list[Total] = []  # rounds that kept a token at that position
     accept_length: Real | None = None
     accept_rate: Real | None = None
+    n_answers: Total | None = None  # that are over
+    n_empty: Total | None = None  # of these, that ended with their first token though more were allowed
     engines: list[EngineCounts] = []  # each alone, where there are several; the totals are their sums
     parts_of: str = "engine"  # what those are: engines, drafters, prompts
     gauges: dict[str, Real] = {}  # what stood beside at that moment: requests, cache use, hits of the prefix cache

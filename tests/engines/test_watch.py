@@ -98,6 +98,31 @@ def test_vllm_counts_are_read_with_their_labels() -> None:
     assert (seen.n_rounds, seen.n_drafted, seen.n_accepted, seen.per_position) == (10, 30, 14, [8, 5, 1])
 
 
+def of_requests(n: int, single: int, allowed_one: int, aborted: int) -> str:
+    """So many answers that are over: of one token, allowed no more than one, broken off."""
+    return (
+        f'vllm:request_generation_tokens_bucket{{le="1.0"}} {single}\n'
+        f'vllm:request_generation_tokens_bucket{{le="2.0"}} {n}\n'
+        f'vllm:request_generation_tokens_count {n}\nvllm:request_params_max_tokens_bucket{{le="1.0"}} {allowed_one}\n'
+        f'vllm:request_success_total{{finished_reason="abort"}} {aborted}\n'
+        f'vllm:request_success_total{{finished_reason="stop"}} {n - aborted}\n'
+    )
+
+
+def test_answers_that_end_with_their_first_token_are_those_that_were_allowed_more() -> None:
+    counts = vllm(10, [8, 5, 1], 24)
+    looks = [
+        read_counters(read_samples(counts + of_requests(*answers), "x"), 10.0 * k, "x")
+        for k, answers in enumerate([(10, 4, 1, 1), (14, 4, 1, 4), (30, 9, 3, 4)])
+    ]
+    assert [(look.n_answers, look.n_empty) for look in looks] == [(10, 2), (14, 0), (30, 2)]
+    assert picture_of(looks[2:]).answers == (30, 2)
+    assert picture_of([looks[1], looks[2]]).answers == (30, 2), "no round between them: since the server began"
+    counted_later = read_counters(read_samples(vllm(30, [8, 5, 1], 70) + of_requests(40, 12, 3, 4), "x"), 30.0, "x")
+    assert picture_of([looks[2], counted_later]).answers == (10, 3)
+    assert picture_of([read_counters(read_samples(counts, "x"), 0.0, "x")]).answers is None
+
+
 def test_llama_cpp_counts_under_vllms_names() -> None:
     text = vllm(10, [8, 5, 1], 24).replace("vllm:generation_tokens_total", "llamacpp:tokens_predicted_total")
     seen = read_counters(read_samples(text.replace("vllm:", "llamacpp:"), "x"), 0.0, "x")

@@ -85,6 +85,14 @@ def test_what_threads_tell_of_an_engine_is_quoted_where_the_counts_look_so() -> 
         assert "known_of_engine" not in found(totals(kept, settings=settings, engine=engine))
 
 
+def test_answers_that_end_with_their_first_token_are_a_template_left_out() -> None:
+    finding = found(totals(SOUND, n_answers=12, n_empty=5))["template_left_out"]
+    assert (finding.fault, finding.certainty) == (6, "likely")
+    assert "In 5 of 12 answers the first token ended it" in finding.claim
+    for n, empty in ((12, 2), (200, 12), (12, 0)):
+        assert found(totals(SOUND, n_answers=n, n_empty=empty)) == {}, "few, or of so many that it may be chance"
+
+
 def test_one_of_several_engines_that_is_ill_is_named() -> None:
     def look(*accepted: int) -> Counted:
         engines = [EngineCounts(name=str(k), n_rounds=400, n_accepted=n) for k, n in enumerate(accepted)]
@@ -190,6 +198,17 @@ def test_a_mean_that_is_of_other_counts_is_named(rate: float, length: float | No
     finding = found(totals(SOUND, accept_rate=rate, accept_length=length))["reported_otherwise"]
     assert finding.fault == 7
     assert words in finding.claim
+
+
+def test_a_mean_of_what_was_tested_allows_for_short_drafts_that_were_kept_whole() -> None:
+    """Ten tokens are missing at the ends of answers: up to ten rounds tested one token less than they seem to."""
+
+    def reported(n_tested: int, missing: int = 10) -> dict[str, Finding]:
+        return found(totals(SOUND, n_drafted=1600 - missing, accept_rate=690 / n_tested))
+
+    assert "only what was tested" in reported(400 + 690 - 90 - 6)["reported_otherwise"].claim
+    assert reported(400 + 690 - 90 - 40) == {}, "so many were not short"
+    assert "reported_otherwise" not in reported(400 + 690 - 90 - 60, 200), "any mean would do"
 
 
 def test_a_mean_of_these_counts_or_of_the_newest_window_is_sound() -> None:

@@ -46,6 +46,9 @@ _ROUNDS, _VERIFIED = "spec_decode_num_drafts_total", "spec_verify_calls_total"
 _DRAFTED, _ACCEPTED = "spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total"
 _KEPT = "spec_decode_num_accepted_tokens_per_pos_total"
 _LENGTH, _RATE = "spec_accept_length", "spec_accept_rate"
+# Of answers that are over, by how long they are and how long they might have been; vLLM alone tells both.
+_ANSWERS, _OVER = "request_generation_tokens_count", "request_success_total"
+_TOKENS, _ALLOWED = "request_generation_tokens_bucket", "request_params_max_tokens_bucket"
 
 
 def kind_of(engine: str) -> EngineKind:
@@ -80,6 +83,8 @@ def read_counters(samples: Iterable[MetricSample], wall: float, where: str) -> C
         per_position=_positions(named.get(_KEPT, [])),
         accept_length=_mean(named.get(_LENGTH, [])),
         accept_rate=_mean(named.get(_RATE, [])),
+        n_answers=_total(named, _ANSWERS),
+        n_empty=_empty(named),
         engines=engines,
         parts_of=parts_of,
         gauges=_gauges(named),
@@ -102,6 +107,7 @@ _HITS, _QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
 _WANTED = frozenset(
     (
         *(_ROUNDS, _VERIFIED, _DRAFTED, _ACCEPTED, _KEPT, _LENGTH, _RATE, _HITS, _QUERIES),
+        *(_ANSWERS, _OVER, _TOKENS, _ALLOWED),
         *(kind.generated for kind in ENGINES),
         *(name for names, _ in _GAUGES.values() for name in names),
     )
@@ -181,6 +187,20 @@ def _total(named: dict[str, list[MetricSample]], name: str) -> int | None:
 
 def _added(values: Iterable[float]) -> int:
     return max(0, min(round(sum(values)), 2**53))
+
+
+def _empty(named: dict[str, list[MetricSample]]) -> int | None:
+    """Answers of one token, less those that were allowed no more and those that were broken off: so many at least
+    ended with their first token."""
+    single, allowed = ([s.value for s in named.get(name, []) if _is_one(s)] for name in (_TOKENS, _ALLOWED))
+    if not single or not allowed:
+        return None
+    aborted = [s.value for s in named.get(_OVER, []) if s.labels.get("finished_reason") == "abort"]
+    return _added((sum(single), -sum(allowed), -sum(aborted)))
+
+
+def _is_one(sample: MetricSample) -> bool:
+    return sample.labels.get("le") in ("1", "1.0")
 
 
 def _mean(samples: list[MetricSample]) -> float | None:

@@ -26,17 +26,25 @@ def counts_of_rounds(run: Run, every_s: float = 1.0) -> list[Counted]:
         "models": [target.name] if target is not None else [],
         "settings": {"method": header.method, "verifier": header.verifier, **_temperature(run)},
     }
-    rounds = drafted = accepted = generated = 0
+    rounds = drafted = accepted = generated = answers = empty = 0
     kept: list[int] = []
-    looks = [Counted(**same, wall=began[0], n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0)]
+    looks = [
+        Counted(**same, wall=began[0], n_rounds=0, n_drafted=0, n_accepted=0, n_generated=0, n_answers=0, n_empty=0)
+    ]
     due = began[0] + every_s
-    for point, end in zip(run.rounds.points(), ends, strict=True):
+    points = run.rounds.points()
+    for point, end in zip(points, ends, strict=True):
         rounds += 1
         drafted, accepted = drafted + (point.n_drafted or 0), accepted + (point.n_accepted or 0)
         generated += point.n_emitted or 0
         kept += [0] * ((point.n_accepted or 0) - len(kept))
         for position in range(point.n_accepted or 0):
             kept[position] += 1
+        if rounds == n or points[rounds].q != point.q:
+            commit = run.rounds[rounds - 1].commit
+            finish = commit.finish if commit is not None else None
+            answers += finish is not None
+            empty += point.r == 1 and point.n_emitted == 1 and finish in ("eos", "stop")
         if end < due and rounds < n:
             continue
         due = max(due, end - every_s) + every_s
@@ -48,6 +56,8 @@ def counts_of_rounds(run: Run, every_s: float = 1.0) -> list[Counted]:
                 n_drafted=drafted,
                 n_accepted=accepted,
                 n_generated=generated,
+                n_answers=answers,
+                n_empty=empty,
                 per_position=list(kept),
             )
         )

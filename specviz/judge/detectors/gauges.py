@@ -14,6 +14,7 @@ from specviz.traits import TOKENWISE
 
 DIGITS = 0.006  # by which a mean may miss what it was worked out of: engines print two digits or three
 APART = 0.02  # by which it must miss the mean of the counts
+NARROW = 0.05  # a range of means in which one says something
 FALLEN = 0.5  # of what is kept of short texts, below which long ones have lost it
 FEW = 30  # rounds of either
 LEAST_LONG = 8  # rounds of a text that has grown long
@@ -41,16 +42,27 @@ def _rates(counted: CountsLooked) -> Iterator[str]:
     rounds, drafted, kept = picture.n_rounds, picture.n_drafted, picture.n_accepted
     if rate is None or not rounds or not drafted or kept is None or _is_latest(counted, rate, 0):
         return
-    whole = round(picture.positions[-1].kept * rounds) if len(picture.positions) * rounds >= drafted else 0
+    closing, both = (kept + rounds) / drafted, (kept + rounds) / (drafted + rounds)
     others = (
-        ((kept + rounds) / drafted, "the token that closes a round counts as accepted"),
-        ((kept + rounds) / (drafted + rounds), "the token that closes a round counts as drafted and accepted"),
-        (kept / (rounds + kept - whole), "only what was tested counts as drafted"),
+        (closing, closing, "the token that closes a round counts as accepted"),
+        (both, both, "the token that closes a round counts as drafted and accepted"),
+        (*_of_tested(counted, rounds, drafted, kept), "only what was tested counts as drafted"),
     )
-    for value, why in others:
-        if abs(rate - value) <= DIGITS and abs(rate - kept / drafted) > APART:
+    for least, most, why in others:
+        if least - DIGITS <= rate <= most + DIGITS and abs(rate - kept / drafted) > APART:
             yield f"it reports a rate of {percent(rate)}, of its counts {percent(kept / drafted)} is kept: {why}"
             return
+
+
+def _of_tested(counted: CountsLooked, rounds: int, drafted: int, kept: int) -> tuple[float, float]:
+    """What is kept of the tested tokens, between two ends. A round tests one token more than it keeps, but where it
+    keeps all of its draft; of short drafts, as at the end of an answer, nobody counts those: as many at most as tokens
+    are missing."""
+    positions = counted.picture.positions
+    missing = len(positions) * rounds - drafted
+    most = rounds + kept - (round(positions[-1].kept * rounds) if positions and missing >= 0 else 0)
+    fewest = max(kept, most - max(0, missing))
+    return kept / most, kept / (fewest if fewest and kept / fewest - kept / most < NARROW else most)
 
 
 def _lengths(counted: CountsLooked) -> Iterator[str]:

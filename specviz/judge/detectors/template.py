@@ -2,7 +2,7 @@
 
 import re
 
-from specviz.judge.evidence import RoundsCounted
+from specviz.judge.evidence import CountsLooked, RoundsCounted
 from specviz.judge.finding import EvidencePlace, Finding
 from specviz.judge.registry import detector
 from specviz.numerals import plural
@@ -40,17 +40,30 @@ def template_twice(counted: RoundsCounted) -> Finding | None:
 @detector(RoundsCounted, 4)
 def template_left_out(counted: RoundsCounted) -> Finding | None:
     """Many answers are nothing but the mark that ends a turn, and no prompt has begun one."""
+    return _left_out(
+        counted.metrics.n_queries,
+        counted.tally.texts.n_closed_at_once,
+        "the first round writes the mark that ends a turn of a chat, of which the prompt has none",
+    )
+
+
+@detector(CountsLooked, 4)
+def template_left_out_counted(counted: CountsLooked) -> Finding | None:
+    """Many answers end with their first token, which by then can only be a mark."""
+    n, empty = counted.picture.answers or (0, 0)
+    return _left_out(n, empty, "the first token ended it, though more were allowed")
+
+
+def _left_out(n: int, closed: int, how: str) -> Finding | None:
     from specviz.metrics import wilson_interval
 
-    n, closed = counted.metrics.n_queries, counted.tally.texts.n_closed_at_once
     if closed < LEAST_CLOSED or wilson_interval(closed, n)[0] < SELDOM:
         return None
     return Finding(
         "template_left_out",
         6,
         "the chat template was left out",
-        f"In {closed} of {plural(n, 'answer')} the first round writes the mark that ends a turn of a chat, of which "
-        "the prompt has none: the target was taught by a template, and reads bare text.",
+        f"In {closed} of {plural(n, 'answer')} {how}: the target was taught by a template, and reads bare text.",
         "likely",
         next_step="Send messages through the chat template; a raw prompt should be text to go on with.",
         decides="The same prompts as messages.",
