@@ -145,7 +145,8 @@ class Tally(RunSums):
         self.texts.take(record)
         here = TokenPosition(record.q, record.r)
         self.along.take(here, end.n_drafted, end.n_accepted)
-        self.collapse.take(here, record.start.n, end.n_drafted, end.n_accepted)
+        if end.n_drafted:
+            self.collapse.take(here, record.start.n, int(end.n_accepted > 0))
         if not self.ours:
             self.outside.take(record)
         for verdict in record.verdicts.values():

@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 
 from specviz.cli import main
+from specviz.errors import SpecvizError
 from specviz.events import RoundEnd
 from specviz.judge import Finding
 from specviz.metrics import measure
 from specviz.trace import read_events
 from specviz_lab.clinic.case import SEEDS, Case, cases_in, usual_folders
 from specviz_lab.clinic.levels import evidence_of, looks_of, read_run
+from specviz_lab.clinic.other_seeds import keep, kept_file, read_kept
 from specviz_lab.clinic.page import page
 from specviz_lab.clinic.public import GOOD, PublicAnswer, PublicCase, public_answers
-from specviz_lab.clinic.score import Score, answer_of, answers
+from specviz_lab.clinic.score import Answer, Score, answer_of, answers
 
 ILL, TWIN = Case(2, 0, True), Case(2, 0, False)
 
@@ -66,7 +68,39 @@ def test_a_history_and_totals_are_the_rounds_added_up() -> None:
 def test_the_page_is_that_of_the_recordings() -> None:
     """Whoever changes a detector writes it anew: specviz lab clinic score --page docs/clinic.md."""
     written = (Path(__file__).parents[2] / "docs" / "clinic.md").read_text(encoding="utf-8")
-    assert page(answers(usual_folders()), public_answers(usual_folders())) == written
+    kept = read_kept(kept_file())
+    assert page(answers(usual_folders()), public_answers(usual_folders()), kept) == written
+
+
+def test_scores_of_other_seeds_are_kept_and_seen_only_once(tmp_path: Path) -> None:
+    def of_seed(seed: int, named: int) -> list[Answer]:
+        return [answer_of(Case(2, seed, ill), "history", [_finding(named)] if ill else []) for ill in (True, False)]
+
+    path = tmp_path / "seeds.json"
+    keep(path, of_seed(7, 0), unseen=True)
+    with pytest.raises(SpecvizError, match="seed 7 already"):
+        keep(path, of_seed(7, 2) + of_seed(8, 2), unseen=True)
+    for named in (5, 2):
+        keep(path, of_seed(7, named), unseen=False)
+    first, again = read_kept(path)
+    assert (first.unseen, first.levels["history"].score.n_right, first.levels["history"].silent) == (
+        True,
+        0,
+        ["02-ill-7"],
+    )
+    assert (again.unseen, again.levels["history"].score.n_right, again.levels["history"].wrong) == (False, 1, [])
+    assert "| 7 | unseen" in page([], [], [first])
+    path.write_text("[{}]")
+    with pytest.raises(SpecvizError, match="no file of scores"):
+        read_kept(path)
+
+
+@pytest.mark.parametrize("words", [["--keep"], ["FOLDER", "--unseen"], ["FOLDER", "--page", "x"]])
+def test_other_seeds_are_a_folder_and_the_page_is_none(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lab", "clinic", "score", *(str(tmp_path) if word == "FOLDER" else word for word in words)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_no_cases_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

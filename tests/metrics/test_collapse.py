@@ -13,7 +13,7 @@ def tally_of(*answers: list[bool], step: int = 2) -> CollapseTally:
     tally = CollapseTally()
     for q, kept in enumerate(answers):
         for r, kept_any in enumerate(kept, 1):
-            tally.take(TokenPosition(q, r), step * r, 3, int(kept_any))
+            tally.take(TokenPosition(q, r), step * r, int(kept_any))
     return tally
 
 
@@ -49,7 +49,7 @@ def test_a_loss_that_so_few_rounds_make_by_chance_is_none() -> None:
 def test_rounds_that_draft_nothing_are_not_counted() -> None:
     tally = CollapseTally()
     for r in range(1, 201):
-        tally.take(TokenPosition(0, r), 2 * r, 3 if r <= BEFORE else 0, int(r <= BEFORE))
+        tally.take(TokenPosition(0, r), 2 * r, int(r <= BEFORE), int(r <= BEFORE))
     assert tally.collapse() is None
 
 
@@ -58,7 +58,7 @@ def test_the_answer_in_hand_counts_and_the_tally_goes_on() -> None:
     first = tally.collapse()
     assert first is not None
     for r in range(BEFORE + 41, BEFORE + 61):
-        tally.take(TokenPosition(0, r), 2 * r, 3, 0)
+        tally.take(TokenPosition(0, r), 2 * r, 0)
     later = tally.collapse()
     assert later is not None
     assert (later.at, later.after[1] - first.after[1]) == (first.at, 20)

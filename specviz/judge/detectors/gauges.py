@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from specviz.errors import SpecvizError
+from specviz.judge.detectors.lost_places import collapsed
 from specviz.judge.detectors.rule import GOOD, NEXT
 from specviz.judge.evidence import CountsLooked
 from specviz.judge.finding import EvidencePlace, Finding
@@ -18,6 +19,7 @@ NARROW = 0.05  # a range of means in which one says something
 FALLEN = 0.5  # of what is kept of short texts, below which long ones have lost it
 FEW = 30  # rounds of either
 LEAST_LONG = 8  # rounds of a text that has grown long
+LENGTHS = 256  # of texts that are told apart, up to the longest
 
 
 @detector(CountsLooked, 94)
@@ -154,6 +156,26 @@ def falls_as_the_cache_fills(counted: CountsLooked) -> Finding | None:
         tokens=begins - ends,
         evidence=tuple(EvidencePlace(k, f"window {k + 1}", kind="window") for k in places),
     )
+
+
+@detector(CountsLooked, 82)
+def dies_within_a_text(counted: CountsLooked) -> Finding | None:
+    """From some window of a text on far less is kept, to its end, and other texts tell whether its length does that."""
+    from specviz.metrics.collapse import CollapseTally
+    from specviz.metrics.draft_confidence import TokenPosition
+
+    points, tally = counted.picture.points, CollapseTally()
+    most = max((point.held or 0.0 for point in points), default=0.0)
+    for q, text in enumerate(_texts(counted)):
+        for held, k in text:
+            if points[k].running == 1:  # of several requests the cache tells a mean
+                kept = points[k].kept[0] if points[k].kept else 0
+                tally.take(TokenPosition(q, k), round(held / most * LENGTHS), kept, points[k].rounds)
+    collapse = tally.collapse()
+    if collapse is None or not collapse.cause or falls_as_the_cache_fills(counted) is not None:
+        return None
+    place = EvidencePlace(collapse.at.r, f"window {collapse.at.r + 1}", kind="window")
+    return collapsed(collapse, place.label, (place,))
 
 
 def _kept(counted: CountsLooked, windows: list[int]) -> tuple[int, int]:

@@ -8,12 +8,13 @@ from specviz.check.findings import FAULTS
 from specviz.judge.cliffs import TestedPosition, deepest_cliff
 from specviz.judge.detectors.counted import cliff_counted, tail_counted
 from specviz.judge.evidence import LEAST_TESTS, CountsLooked, RoundsCounted
-from specviz.judge.finding import Finding
+from specviz.judge.finding import EvidencePlace, Finding
 from specviz.judge.registry import detector
 from specviz.numerals import number, percent, plural, prob
 
 if TYPE_CHECKING:
     from specviz.metrics import Estimate
+    from specviz.metrics.collapse import Collapse
 
 ALIKE = 30  # drafts that all keep just as many: a drafter is never that even, a limit is
 FALLEN = 0.5  # of what the first third of an answer keeps, below which the last third has lost it
@@ -184,14 +185,18 @@ def dies_within_an_answer(counted: RoundsCounted) -> Finding | None:
     collapse = counted.tally.collapse.collapse()
     if collapse is None or falls_along_the_text(counted) is not None:
         return None
+    places = counted.places([collapse.at])
+    return collapsed(collapse, places[0].label if places else f"q{collapse.at.q} r{collapse.at.r}", places)
+
+
+def collapsed(collapse: "Collapse", where: str, places: tuple[EvidencePlace, ...]) -> Finding:
+    """What was kept until `where`, and from there on."""
     (kept, n), (later, n_later) = collapse.before, collapse.after
     why = {
         "state": " Others grew as long and are kept there as before, so it is no matter of length.",
         "length": " Others are kept less as well once they are as long, so it is a matter of length.",
         "": "",
     }[collapse.cause]
-    places = counted.places([collapse.at])
-    where = places[0].label if places else f"q{collapse.at.q} r{collapse.at.r}"
     return Finding(
         "dies_within_an_answer",
         4 if collapse.cause == "length" else 10,

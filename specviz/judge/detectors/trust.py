@@ -1,5 +1,7 @@
 """What a draft says of itself, and what is too good to be true (fault 16)."""
 
+from typing import Literal
+
 from specviz.check.findings import FAULTS
 from specviz.judge.evidence import RoundsCounted
 from specviz.judge.finding import Finding
@@ -57,11 +59,14 @@ def too_good(counted: RoundsCounted) -> Finding | None:
         return None
     looping = counted.tally.texts.n_looping
     most = LOOPING if 2 * looping > counted.metrics.n_queries and n >= LEAST_LOOPING else TOO_GOOD
-    if wilson_interval(kept, n)[0] <= most:
-        return None
+    itself = _drafts_for_itself(counted)
+    if wilson_interval(kept, n)[0] <= most or (itself == "in other bits" and not looping):
+        return None  # the target in fewer bits does agree so often
     why = (
         f"{looping} of {plural(counted.metrics.n_queries, 'answer')} end in a loop, which any drafter guesses."
         if looping
+        else "By their weights draft and target are one model."
+        if itself
         else "A smaller model hardly ever agrees so often: the target may draft for itself, or the text may be a loop "
         "or a copy. The counts cannot tell which."
     )
@@ -70,7 +75,19 @@ def too_good(counted: RoundsCounted) -> Finding | None:
         16,
         f"{FAULTS[15]}?",
         f"Of {n:,} tested tokens {kept:,} were kept. {why}",
-        "likely",
+        "sure" if itself and not looping else "likely",
         next_step="Read the text for repetition; see that target and draft are two models: specviz check TARGET DRAFT.",
-        decides="The text, and the two folders.",
+        decides="" if itself and not looping else "The text, and the two folders.",
     )
+
+
+def _drafts_for_itself(counted: RoundsCounted) -> Literal["", "as it is", "in other bits"]:
+    """Whether the draft model is the target, by shape and weights."""
+    header = counted.run.header
+    target, draft = (None, None) if header is None else (header.models.target, header.models.draft)
+    if target is None or draft is None or not target.n_params:
+        return ""
+    if target.hash is not None and target.hash == draft.hash:
+        return "as it is"
+    shapes = [(model.arch, model.n_layers, model.width, model.n_params) for model in (target, draft)]
+    return "in other bits" if shapes[0] == shapes[1] and target.dtype != draft.dtype else ""
