@@ -76,7 +76,7 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass
 class Tuning:
     """A pair, the methods to search and the time for it. `fixed`: knobs that all settings have; `asked`: values by
-    hand of the knobs to search."""
+    hand of the knobs to search; `how`: what else a drafting run is given, its verifier and lanes."""
 
     pair: Pair
     prompts: PromptSet
@@ -86,6 +86,7 @@ class Tuning:
     seconds: float
     command: str
     progress: Callable[[str], None] = lambda words: None
+    how: Mapping[str, Any] = field(default_factory=dict)
     _plain: dict[tuple[int, int], float] = field(default_factory=dict)
     _turns: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -104,7 +105,8 @@ class Tuning:
             self.progress,
         )
         best = search.run()[0].setting
-        over_plain, over_default, n = self._confirmed(best, fresh, began + self.seconds)
+        others = [KnobSetting(PLAIN), *([default] if (default := KnobSetting(best.method)) != best else [])]
+        (over_plain, *over_default), n = self.confirmed(best, others, fresh, began + self.seconds)
         return TuneReport(
             wall=datetime.now(UTC).isoformat(timespec="seconds"),
             command=self.command,
@@ -118,7 +120,7 @@ class Tuning:
             knobs=dict(best.knobs),
             fixed=self._of(best.method),
             over_plain=over_plain,
-            over_default=over_default,
+            over_default=over_default[0] if over_default else None,
             n_confirmed=n,
             fresh=searched != fresh,
             verdict=_verdict(over_plain),
@@ -184,7 +186,8 @@ class Tuning:
     def _decode(self, setting: KnobSetting, prompt: int) -> tuple[float, int, int]:
         """Seconds a token, nanoseconds and new tokens of a run; what reading the prompt took is not in it."""
         knobs = {**self._of(setting.method), **setting.knobs}
-        start = Start(prompt=self.prompts.texts[prompt], method=setting.method, knobs=knobs, level="none")
+        how = {} if setting.method == PLAIN else self.how
+        start = Start(prompt=self.prompts.texts[prompt], method=setting.method, knobs=knobs, level="none", **how)
         local = LocalRun(self.pair, start, lambda event: None)
         took = sum(done.ended_ns - done.started_ns for done in local.rounds())
         n = len(local.tokens)
@@ -196,17 +199,16 @@ class Tuning:
         """The first prompts decoded, with all that a replay asks for."""
         run = Run()
         stream = list(self.prompts.stream[:_REPLAYED])
-        start = Start(stream=stream, method=setting.method, knobs=self._of(setting.method), level="full")
+        start = Start(stream=stream, method=setting.method, knobs=self._of(setting.method), level="full", **self.how)
         for _ in LocalRun(self.pair, start, run.apply).rounds():
             pass
         return run
 
-    def _confirmed(
-        self, best: KnobSetting, prompts: Sequence[int], until: float
-    ) -> tuple[Estimate, Estimate | None, int]:
-        """The chosen setting over plain decoding and over its method's defaults, each prompt by all of them in turn."""
-        default = KnobSetting(best.method)
-        settings = [best, KnobSetting(PLAIN)] + ([default] if default != best else [])
+    def confirmed(
+        self, best: KnobSetting, others: Sequence[KnobSetting], prompts: Sequence[int], until: float
+    ) -> tuple[list[Estimate], int]:
+        """The chosen setting over each of the others, each prompt by all of them in turn; and how many prompts."""
+        settings = [best, *others]
         sums = [([0.0] * len(prompts), [0.0] * len(prompts)) for _ in settings]  # tokens and nanoseconds of each prompt
         n = 0
         for k, (turn, prompt) in enumerate(product(range(_TURNS), range(len(prompts)))):
@@ -217,9 +219,8 @@ class Tuning:
                 sums[at][0][prompt] += new
                 sums[at][1][prompt] += took
             n = prompt + 1 if turn == 0 else n
-        ratios = [RatioOfSums(tokens[:n], ns[:n]) for tokens, ns in sums]
-        over_default = _times(ratios[0], ratios[2]) if len(ratios) > 2 else None
-        return _times(ratios[0], ratios[1]), over_default, n
+        mine, *their = [RatioOfSums(tokens[:n], ns[:n]) for tokens, ns in sums]
+        return [_times(mine, other) for other in their], n
 
 
 def _times(mine: RatioOfSums, other: RatioOfSums) -> Estimate:
