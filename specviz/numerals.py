@@ -60,6 +60,7 @@ def percent(value: float | None) -> str:
     return f"{share:.0f} %" if 1 <= share < 99 else f"{share:.1f} %".removeprefix("0")
 
 
-def plural(count: int, word: str, words: str = "") -> str:
-    """`1 token`, `3 tokens`, `2 branches`."""
-    return f"{count} {word if count == 1 else words or word + 's'}"
+def plural(count: float, word: str, words: str = "") -> str:
+    """`1 token`, `3 tokens`, `2 branches`, `1.2 passes`: by what is shown."""
+    shown = str(count) if isinstance(count, int) else number(count)
+    return f"{shown} {word if shown == '1' else words or word + 's'}"

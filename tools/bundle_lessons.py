@@ -34,8 +34,8 @@ def two_tokens(path: Path) -> None:
         "arithmetic",
         rule="tokenwise",
         temperature=1.0,
-        target="p .8 / .2",
-        draft="q .3 / .7",
+        target="A .8, B .2",
+        draft="A .3, B .7",
         clock=lambda: next(clock),
     ) as writer:
         writer.request([0], "A or B?", seed=3)

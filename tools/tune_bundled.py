@@ -4,9 +4,9 @@
     python -m tools.tune_bundled --confirm [TITLE ..]        measure what was found, on a quiet machine
 
 Searched is what `specviz tune` searches of the method, on the recording's own prompt, decoded several times over: its
-model, verifier, lanes and every other knob stay as `tools/bundled.toml` has them. Then the setting found, plain decoding
-and the recording's knobs take turns; the intervals are over those repetitions. Recordings stay in the history for ever,
-so one is made again only where the setting found is faster by a tenth of plain decoding.
+model, verifier, lanes and every other knob stay as `tools/bundled.toml` has them. Then the setting found, plain
+decoding and the recording's knobs take turns; the intervals are over those repetitions. Recordings stay in the
+history for ever, so one is made again only where the setting found is faster by a tenth of plain decoding.
 """
 
 import json

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specviz.events import Header
 from specviz.local_models.catalogue import KNOWN
 from specviz.local_models.choices import EMBEDDED, NO_DRAFT, draft_choices, model_words
-from specviz.local_models.found import LocalModel
+from specviz.local_models.found import LocalModel, local_path
 from specviz.local_models.shipped import usual_draft
 from specviz.model_folder import shown
-from specviz.self_drafts import INT4
+from specviz.self_drafts import INT4, PREFIX
 
 _NONE = "--no-draft"
 
@@ -54,6 +55,16 @@ class ModelNames:
         """`smollm2 with self:int4`, to be shown."""
         target = shown(self.target) if self.target else "the embedded pair"
         return f"{target} with {shown(self.draft)}" if self.draft not in (EMBEDDED, NO_DRAFT) else target
+
+
+def recorded_draft(header: Header) -> str | None:
+    """What a recording's draft model is called here; None: what is usual for the target."""
+    was = header.models.draft
+    if was is None:
+        return None
+    if was.name.endswith(f":{was.dtype}"):  # the target itself in fewer bits is named after it
+        return f"{PREFIX}{was.dtype}"
+    return was.name if local_path(was.name) is not None else None
 
 
 def _named(words: Sequence[str], flag: str) -> str:

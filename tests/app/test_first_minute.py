@@ -12,9 +12,13 @@ from app.conftest import Open
 from app.fakes import fake_settings, until
 from specviz.commands import Start
 from specviz.events import Event, Prefill
+from specviz.local_models.found import LocalModel
 from specviz.runlog.fold import Run, fold
+from specviz.sources.bundled import bundled_traces
 from specviz.sources.chat_examples import CHAT_EXAMPLES
+from specviz.trace import read_events
 from specviz_app.screens.first_minute import STEPS, _ask, _like, offer, prompt_of
+from specviz_app.screens.live_models import proposed_draft, proposed_target, recorded_target
 from specviz_app.server.core import ServedRun, Settings
 from specviz_app.server.server import Server
 from support.traces import make_events
@@ -50,6 +54,25 @@ def test_a_message_in_a_template_s_rows_is_asked_again_as_a_message() -> None:
     assert prompt_of(_run(f"<|im_start|>user\n{message}<|im_end|>\n")) == (message, True)
     assert prompt_of(_run("def f(x):")) == ("def f(x):", False)
     assert prompt_of(Run()) == ("", False)
+
+
+@pytest.mark.parametrize("path", bundled_traces().values(), ids=lambda path: path.name)
+def test_every_recording_offers_its_own_target_and_draft_model(
+    path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a message where it is a model of messages; where it is not here the line that gets it stands behind."""
+    run, made = fold(read_events(path)), server(Settings())
+    assert run.header is not None
+    assert run.header.models.target is not None
+    name, was = run.header.models.target.name, run.header.models.draft
+    monkeypatch.setattr("specviz_app.screens.live_models._found", list)
+    assert f"specviz models get {name}" in offer(made, run)["help"]
+    here = LocalModel(name, "store", path, chat=True)
+    monkeypatch.setattr("specviz_app.screens.live_models._found", lambda: [here])
+    assert offer(made, run)["text"] == f"Load {name}, run it here"
+    assert prompt_of(run)[1]
+    draft = proposed_draft(proposed_target(recorded_target(run.header), True), run.header)
+    assert was is None or was.name in (draft, f"{name}:{draft.removeprefix('self:')}")
 
 
 def test_the_recording_s_own_settings_are_asked_for() -> None:

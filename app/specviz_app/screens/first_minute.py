@@ -70,19 +70,25 @@ def offer(server: Server, run: Run) -> dict[str, Any]:
     """The button that decodes the same prompt here; off, with the line that mends it, where nothing can be decoded."""
     problem = lacking(server.settings) if owns(server) else ONLY_OWNER
     core = server.core
-    name = "the model that is loaded" if core.loaded else live_models.proposed_target(prompt_of(run)[1]).label
+    own = live_models.recorded_target(run.header)
+    target = live_models.proposed_target(own, prompt_of(run)[1])
+    name = "the model that is loaded" if core.loaded else target.label
     first = "" if core.loaded else "; loading takes up to a minute, and is done once"
+    if own is not None and not (core.loaded or own.able):
+        first += f". {own.problem}: {own.command}"
     help_ = f"decode the same prompt on this machine, with {name}{first}"
     text = "Run it here" if core.loaded else f"Load {name}, run it here"
     return {"able": problem is None, "text": text, "help": help_ if problem is None else str(problem)}
 
 
 def prompt_of(run: Run) -> tuple[str, bool]:
-    """What was asked, and whether that was a message. A template's rows around an example of ours are left out."""
+    """What was asked, and whether that was a message: an example of ours, around which a template's rows are left out,
+    or what was asked of a model that is made for messages."""
     prefill = run.queries[0].prefill if run.queries else None
     text = prefill.text if prefill is not None else ""
     message = next((message for message in CHAT_EXAMPLES.values() if message in text), None)
-    return (text, False) if message is None else (message, True)
+    own = live_models.recorded_target(run.header)
+    return (text, own is not None and own.chat) if message is None else (message, True)
 
 
 def run_here(server: Server, run: Run) -> None:
@@ -96,8 +102,8 @@ def run_here(server: Server, run: Run) -> None:
             raise SpecvizError("this recording does not hold its prompt: write one below the text of the live run")
         loaded = core.loaded
         if not loaded:
-            target = live_models.proposed_target(chat)
-            core.load(target.name, live_models.proposed_draft(target).name)
+            target = live_models.proposed_target(live_models.recorded_target(run.header), chat)
+            core.load(target.name, live_models.proposed_draft(target, run.header))
         _ask(core, _like(run.header, chat), text)
         if not loaded:
             st.session_state[_LOADS] = True

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import streamlit as st
 
 from specviz.errors import SpecvizError
+from specviz.events import Header
 from specviz.local_models.choices import EMBEDDED, ModelChoice, choice_of, draft_choices, target_choices
 from specviz.local_models.found import LocalModel, local_models
-from specviz.sources.model_names import ModelNames
+from specviz.sources.model_names import ModelNames, recorded_draft
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
 from specviz_app.ui import address, guard, parts
@@ -59,16 +60,25 @@ def boxes(server: Server) -> PickedModels:
     return PickedModels(target, draft, core.loaded and core.models == ModelNames(target.name, draft.name))
 
 
-def proposed_target(chat: bool) -> ModelChoice:
-    """What decodes where nobody chose: for messages the first model of this machine, for texts the pair that comes
-    along."""
+def recorded_target(header: Header | None) -> ModelChoice | None:
+    """The target of a recording, by its name, among those of this machine and those it could get; None: another."""
+    was = header.models.target if header is not None else None
+    return next((choice for choice in target_choices(_found()) if was is not None and choice.name == was.name), None)
+
+
+def proposed_target(recorded: ModelChoice | None, chat: bool) -> ModelChoice:
+    """What decodes a recording's prompt where nobody chose: its own target where that is here; else for messages the
+    first model of this machine, for texts the pair that comes along."""
+    if recorded is not None and recorded.able:
+        return recorded
     offered = target_choices(_found())
     return offered[0] if chat else choice_of(EMBEDDED, offered)
 
 
-def proposed_draft(target: ModelChoice) -> ModelChoice:
-    """The draft model that is usual for it."""
-    return draft_choices(target.name, _found())[0]
+def proposed_draft(target: ModelChoice, header: Header) -> str:
+    """The draft model that the recording had where it is of the same target, else the one that is usual for it."""
+    own = recorded_draft(header) if recorded_target(header) == target else None
+    return own or draft_choices(target.name, _found())[0].name
 
 
 def _box(label: str, key: str, offered: list[ModelChoice], first: str) -> ModelChoice:

@@ -17,7 +17,7 @@ from specviz.events import Header, Prefill
 from specviz.local_models.found import local_path
 from specviz.methods import Method, pick_verifier
 from specviz.runlog.fold import Run
-from specviz.self_drafts import PREFIX
+from specviz.sources.model_names import recorded_draft
 from specviz.trace import resolve
 from specviz.verifiers import get_verifier
 from specviz.view.stage.notebook import trace_title
@@ -77,7 +77,7 @@ def _pair(header: Header, method: Method, arguments: Mapping[str, Any]) -> "Pair
     """The recording's target. Raises SpecvizError where another one was loaded."""
     was = header.models.target
     known = was.name if was is not None and local_path(was.name) is not None else None
-    target, draft = arguments["target"] or known, arguments["draft"] or _draft(header)
+    target, draft = arguments["target"] or known, arguments["draft"] or recorded_draft(header)
     check_models(target, draft, method.needs_draft)
     from specviz.engine.run.local import load_pair
 
@@ -89,16 +89,6 @@ def _pair(header: Header, method: Method, arguments: Mapping[str, Any]) -> "Pair
         name = was.name if was is not None else "an unknown target"
         raise SpecvizError(f"the run was decoded with {name}, this is {here.name}; name its target with --target")
     return pair
-
-
-def _draft(header: Header) -> str | None:
-    """What the recording's draft model is called here; None: what is usual for the target."""
-    was = header.models.draft
-    if was is None:
-        return None
-    if was.name.endswith(f":{was.dtype}"):  # the target itself in fewer bits is named after it
-        return f"{PREFIX}{was.dtype}"
-    return was.name if local_path(was.name) is not None else None
 
 
 def _as_message(pair: "Pair", prefill: Prefill, name: str) -> bool:

@@ -47,6 +47,14 @@ def _rows(brings: tuple[float, ...], cost: float, at: int) -> tuple[WhyRow, ...]
     )
 
 
+def _for(brought: float, price: float) -> str:
+    return f"{plural(brought, 'token')} for {_passes(price)}"
+
+
+def _passes(price: float) -> str:
+    return plural(price, "pass", "passes")
+
+
 def drag_length(scene: AskScene) -> LessonQuestion:
     """Drag K until drafting is slower than plain decoding."""
     brings, cost = tokens(scene), _cost(scene)
@@ -56,7 +64,7 @@ def drag_length(scene: AskScene) -> LessonQuestion:
         raise scene.refuse(f"at a cost of {cost} no draft length turns a gain into a loss")
     marks: list[SliderMark] = []
     for k, speed in enumerate(speeds):
-        words = f"K {k}: {number(brings[k])} tokens for {number(1 + k * cost)} passes, {times(speed)}"
+        words = f"K {k}: {_for(brings[k], 1 + k * cost)}, {times(speed)}"
         stop = SliderStop(str(k), words, rows=_rows(brings, cost, k))
         late = k > slow[0]
         tail = ". Slower already before: go back to the first." if late else ": not slower yet."
@@ -82,7 +90,7 @@ def best_length(scene: AskScene) -> LessonQuestion:
         (
             most,
             len(brings),
-            f"That brings the most tokens a round, {number(brings[most])}, at {number(1 + most * cost)} passes.",
+            f"That brings the most tokens a round, {number(brings[most])}, at {_passes(1 + most * cost)}.",
         ),
         (best + 1, most - 1, "Longer than pays: its last guesses cost more than they bring."),
         (0, best - 1, "Shorter than pays: one more guess would bring more than it costs."),
@@ -94,7 +102,7 @@ def best_length(scene: AskScene) -> LessonQuestion:
         ideas,
         otherwise=f"A whole number from 0 to {len(brings) - 1} is meant.",
         shown=f"K = {best}",
-        reason=f"{number(brings[best])} tokens for {number(1 + best * cost)} passes, {gain}.",
+        reason=f"{_for(brings[best], 1 + best * cost)}, {gain}.",
     )
 
 
@@ -107,7 +115,7 @@ def break_even(scene: AskScene) -> LessonQuestion:
     for k in range(_COSTS + 1):
         cost = top * k / _COSTS
         speed = brings[length] / (1 + length * cost)
-        words = f"c {fine(cost)}: {number(1 + length * cost)} passes a round, {times(speed)}"
+        words = f"c {fine(cost)}: {_passes(1 + length * cost)} a round, {times(speed)}"
         right = abs(cost - even) <= _NEAR_EVEN * max(even, 0.2)
         tail = "" if right else ": still faster" if speed > 1 else ": slower"
         marks.append((SliderStop(fine(cost), words, rows=_rows(brings, cost, length)), f"{words}{tail}.", right))
