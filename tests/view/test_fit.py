@@ -3,11 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specviz.runlog.fold import fold
 from specviz.runlog.tree import RoundTree
-from specviz.view.frame.frame import TreeViewport
+from specviz.trace import read_events
+from specviz.view.frame.frame import Cursor, Feed, Options, TreeViewport
+from specviz.view.play.build import FrameBuilder
 from specviz.view.play.fit import TreePruner, every_kin
 from specviz.view.play.tree import TreeLayout, layout
-from specviz.view.words.palette import CLOSING, ROOT
+from specviz.view.words.palette import CLOSING, ROOT, Phase
+from support.recordings import RECORDINGS
 from view.test_layout import check, trees
 
 ROWS = st.integers(1, 30)
@@ -66,3 +70,17 @@ def test_where_all_fits_nothing_is_folded(round_tree: RoundTree) -> None:
 @given(trees(), ROWS)
 def test_nothing_is_left_out_when_all_is_asked_for(round_tree: RoundTree, rows: int) -> None:
     assert layout(round_tree, "none", None, TreeViewport(rows)).places == layout(round_tree).places
+
+
+def test_counts_stand_there_from_the_last_drafted_level_on_and_tell_of_none_before() -> None:
+    """Under all that is drafted; sooner they would tell what comes."""
+    builder = FrameBuilder(fold(read_events(RECORDINGS["code-eagle3"])))
+    index = max(range(len(builder.run.rounds)), key=lambda at: len(builder.round_tree(at).nodes))
+    tree, options = builder.round_tree(index), Options(room=TreeViewport(6))
+
+    def counted(phase: Phase, step: int) -> int:
+        return sum(fold.n_nodes for fold in builder.frame(Cursor(index, phase, step), options, Feed()).tree.folds)
+
+    drafted = [counted(Phase.DRAFT, level) for level in range(1, tree.n_levels + 1)]
+    assert drafted == [0] * (tree.n_levels - 1) + [counted(Phase.VERIFY, 0)]
+    assert drafted[-1]

@@ -201,11 +201,12 @@ def tree(
         if i in marks
     ]
     seen = {node.id for node in nodes}
+    grown = now.phase > Phase.DRAFT or now.n_levels >= tree.n_levels > 0  # a count before that would tell what comes
     links = places.links if now.phase >= Phase.CLOSE else places.open_links
     return TreeFrame(
         nodes=tuple(nodes),
         links=tuple(link for link in links if link.column < now.n_levels or now.phase >= Phase.CLOSE),
-        folds=tuple(fold for fold in places.folds if fold.parent in seen and now.phase > Phase.DRAFT),
+        folds=tuple(fold for fold in places.folds if grown and fold.parent in seen),
         n_columns=places.n_columns,
         n_rows=places.n_rows,
         column_cells=places.cells(run, tree),

@@ -61,6 +61,10 @@ def ruler(grid: ColumnGrid, width: int) -> Row:
         return row
     words = f" {minimap.n_nodes - minimap.n_folded} of {minimap.n_nodes} shown "
     if row.cells + len(words) + len(minimap.sizes) > width:
+        words = words.rstrip()
+        if row.cells + len(words) <= width:
+            row.to(width - len(words))
+            row.add(words, FAINT)
         return row
     row.to(width - len(words) - len(minimap.sizes))
     row.add(words, FAINT)
