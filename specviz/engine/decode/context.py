@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from specviz.engine.decode.sampling import Warper
-from specviz.engine.model.rows import ForwardBatch, Tensor
+from specviz.engine.model.rows import ForwardBatch, States, Tensor
 from specviz.events import Event, Level
 from specviz.events.round import Finish
 from specviz.knobs import Knobs
@@ -75,7 +75,7 @@ class Observation:
     tokens: tuple[int, ...]  # new tokens, after the cut
     draft: Draft
     outcome: Outcome | None
-    features: dict[int, Tensor] = field(default_factory=dict)
+    features: States = field(default_factory=lambda: States({}))
     target_probs: Rows | None = None  # [n_fed + 1, V], the law; None after the prefill
     logits: Tensor | None = None  # [n_fed + 1, V], the same rows raw
     finish: Finish | None = None

@@ -3,7 +3,7 @@
 `FeatureTaps`: the target's hidden states a drafter asked for, one row for every new token. Layers are numbered as in
 the library's `output_hidden_states`: 0 the embedding, l after layer l, the last one after the final norm. The row of a
 token is the one whose logits produced it: that of the token before it, whether that one was the root or an accepted
-draft. States are kept as they pass by, nothing is computed for them but the final norm.
+draft. States are kept as they pass by, and nothing is computed for them before they are read.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +15,7 @@ from specviz.cost.ledger import Clock
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.round import QueryStats
 from specviz.engine.model.adapter import FactoryModels
-from specviz.engine.model.rows import ForwardBatch, Tensor
+from specviz.engine.model.rows import ForwardBatch, States
 from specviz.events import Event
 from specviz.knobs import Knobs, KnobSpec
 from specviz.probability.draft import Draft
@@ -128,14 +128,14 @@ class FeatureTaps:
         assert all(0 <= layer <= n_layers for layer in layers), f"taps {layers} of a target with {n_layers} layers"
         return cls(layers, drafter.newest_only)
 
-    def read(self, rows: ForwardBatch, wanted: Sequence[int]) -> dict[int, Tensor]:
-        """The states `[len(wanted), width]` of some rows; of the last of them only where that is enough."""
+    def read(self, rows: ForwardBatch, wanted: Sequence[int]) -> States:
+        """The states of some rows; of the last of them only where that is enough."""
         chosen = wanted[-1:] if self.newest_only else wanted
-        return {layer: rows.states(layer, chosen) for layer in self.layers} if chosen else {}
+        return States({layer: rows.states(layer, chosen) for layer in self.layers if chosen}, rows.model)
 
-    def path(self, rows: ForwardBatch, root: int, accepted: Sequence[int], n_new: int) -> dict[int, Tensor]:
+    def path(self, rows: ForwardBatch, root: int, accepted: Sequence[int], n_new: int) -> States:
         """Features of a round's `n_new` committed tokens: the root's row, then those of the accepted nodes."""
-        return self.read(rows, [root, *(root + 1 + node for node in accepted)][:n_new]) if self.layers else {}
+        return self.read(rows, [root, *(root + 1 + node for node in accepted)][:n_new])
 
     def of_prompt(self, rows: ForwardBatch, prompt: Sequence[int]) -> Observation | None:
         """What a block of the prefill shows, in the shape of a round: the tokens after its rows.

@@ -5,7 +5,7 @@ serves a prefill, a draft model's steps, a verify pass and an early exit that st
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +64,44 @@ def fill(
             show(rows)
         missing = cache.follow(tokens)
     return missing
+
+
+class States(Mapping[int, Tensor]):
+    """States `[n, width]` of rows by tapped layer, as the library's `output_hidden_states`: of the last, normed ones.
+
+    They are normed when somebody reads them, all at once: a row at a time that costs two hundredths of a pass, and
+    while drafting pauses nobody reads any.
+    """
+
+    def __init__(self, left: Mapping[int, Tensor], model: Model | None = None) -> None:
+        """`left`: as rows left the layers. `model`: whose rows they are, where the last layer may be among these."""
+        self._left, self._model = left, model
+
+    @torch.inference_mode()
+    def __getitem__(self, layer: int) -> Tensor:
+        left, model = self._left[layer], self._model
+        return model.normed(left) if model is not None and layer == model.n_layers else left
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._left)
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self._left.values()), ()))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[States]") -> "States":
+        """Those of parts one after another, of the same layers."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls({layer: torch.cat([part._left[layer] for part in parts]) for layer in parts[0]}, parts[0]._model)
+
+    def last(self, n: int) -> "States":
+        """Those of the last rows alone."""
+        return States({layer: left[-n:] for layer, left in self._left.items()}, self._model)
 
 
 class ForwardBatch:
@@ -145,13 +183,12 @@ class ForwardBatch:
             self._kept[layer].append(hidden[0])
 
     def states(self, layer: int, rows: Sequence[int]) -> Tensor:
-        """`[rows, width]` at a tapped layer, as the library's `output_hidden_states`: the last is behind the norm."""
+        """`[rows, width]` as they left a tapped layer."""
         pieces = self._kept[layer]
         kept = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         first, n = rows[0], len(rows)
         line = list(rows) == list(range(first, first + n))
-        states = kept[first : first + n] if line else kept[to_device(list(rows), kept.device)]
-        return self.model.normed(states) if layer == self.model.n_layers else states
+        return kept[first : first + n] if line else kept[to_device(list(rows), kept.device)]
 
     def _arrive(self, layer: int, hidden: Tensor, done: int) -> None:
         before = self.waiting[layer]

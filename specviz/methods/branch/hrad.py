@@ -25,7 +25,7 @@ from torch import nn
 
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import Model, ModelAdapter
-from specviz.engine.model.rows import Tensor
+from specviz.engine.model.rows import States, Tensor
 from specviz.events import Signal, Span, Warn, six
 from specviz.events.branch import SignalSource, Stage
 from specviz.methods import Part
@@ -109,7 +109,7 @@ class Signals:
         self.classifier = classifier
         self.taps: tuple[int, ...] = classifier.taps if classifier else ()
         self.verdicts = VerdictRecord()
-        self._features: dict[int, Tensor] = {}
+        self._features = States({})
         self._told: set[str] = set()
 
     def parts(self) -> dict[str, str]:
@@ -123,8 +123,8 @@ class Signals:
         return {"hrad": f"γ{gamma} T{temperature:g}: trained on rounds of {at}"}
 
     def observe(self, seen: Observation) -> None:
-        """Keep the one row that the next question is about."""
-        self._features = {tap: rows[-1:] for tap, rows in seen.features.items() if len(rows)}
+        """Keep what the next question is about."""
+        self._features = seen.features
 
     def ask(self, ctx: Context, stage: Stage) -> int:
         """The signal at this stage, put on record."""

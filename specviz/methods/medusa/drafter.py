@@ -21,6 +21,7 @@ from specviz.engine.decode.context import Context, Observation
 from specviz.engine.decode.draft_tree import DraftTree
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.model.adapter import FactoryModels, ModelAdapter
+from specviz.engine.model.rows import States
 from specviz.events import Block, TreeMade, Warn, six
 from specviz.knobs import Knobs
 from specviz.methods.common.knobs import HEADS, MOST_NODES
@@ -139,13 +140,12 @@ class Medusa(Drafter):
     def __init__(self, trained: Trained, adapter: ModelAdapter) -> None:
         self.trained, self.pace = trained, CallCosts(trained.network.parameters(), adapter)
         self.taps = (trained.config.target_layers,)
-        self._state: Tensor | None = None  # [1, width], of the row whose logits gave the newest token
+        self._states = States({})  # of the row whose logits gave the newest token
 
     def observe(self, seen: Observation) -> None:
         """Keep the newest state, and complete what is on record of this round."""
         self.pace.judge(seen)
-        if seen.features:
-            self._state = seen.features[self.taps[0]][-1:]
+        self._states = seen.features or self._states
 
     def cached(self) -> int | None:
         """Heads have no cache."""
@@ -159,11 +159,11 @@ class Medusa(Drafter):
         tree, budget = DraftTree(ctx), ctx.knobs["node_budget"]
         if not budget or not ctx.reach:
             return tree.draft("budget" if not budget else "length")
-        if self._state is None:
+        if not self._states:
             return tree.draft("no_match")  # no target row has been seen yet: a prompt of one token
         began = time.perf_counter_ns()
         deepest = min(ctx.reach, self.trained.config.heads)
-        logits = self.trained.network(self._state)[0, :deepest]
+        logits = self.trained.network(self._states[self.taps[0]])[0, :deepest]
         ctx.counters.n_draft_calls += 1
         right = self.trained.config.right[:deepest]
         ranked = best(ctx, self.trained.vocabulary, logits, [()] * deepest, max(len(row) for row in right))

@@ -2,7 +2,7 @@
 
 It shares every weight. A layer that lacks a sublayer is a twin of the library's module in which that sublayer gives
 zeros, so the residual passes by whatever the architecture puts around it; a layer that lacks both is not run at all.
-The twins are proved when they are made: against the library's own forward with those outputs set to zero.
+The twins are proved when the first of a set are made: against the library's own forward with those outputs set to zero.
 
 As in the source, a draft begins at the target's committed keys and values and leaves none of its own behind: it writes
 them into the free slots of the target's cache, and the target's pass writes over them (`Borrowed`). So nothing is
@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -140,6 +141,9 @@ class Borrowed(KVCache):
         raise AssertionError("a borrowed cache keeps nothing")
 
 
+_PROVED: "WeakKeyDictionary[ModelAdapter, set[SkipSet]]" = WeakKeyDictionary()  # five passes are not made a prompt
+
+
 class SkippedModel:
     """A draft model of the target's own weights. Raises ModelError when the library's layers cannot be run so."""
 
@@ -155,7 +159,10 @@ class SkippedModel:
         self.n_layers = len(kept)
         self.inputs, self.forward = backend.inputs, backend.forward  # layers numbered without gaps
         self.embed, self.normed, self.logits = target.embed, target.normed, target.logits
-        self._prove()
+        proved = _PROVED.setdefault(target, set())
+        if skips not in proved:
+            self._prove()
+            proved.add(skips)
 
     def _twin(self, index: int) -> Any:
         layer, number = self.target.layers[index], index + 1

@@ -24,6 +24,7 @@ from torch import nn
 from specviz.cost.row_cost import call_cost, row_cost
 from specviz.engine.decode.context import Context, Observation
 from specviz.engine.model.adapter import ModelAdapter
+from specviz.engine.model.rows import States
 from specviz.events import Block, TreeMade, six
 from specviz.methods.common.tree_size import TreeCost
 from specviz.methods.trained.layers import Keys, RowCache
@@ -178,7 +179,7 @@ class CallCache:
 class PairBuffer:
     """The calls of one query and the pairs that are not in them yet. An interrupted round loses and doubles none.
 
-    `most`: pairs of a prompt that are read, its last ones. Rows know where they stand to each other and nothing else,
+    `most`: pairs that the first call reads, the last ones. Rows know where they stand to each other and nothing else,
     so those behind need no others before them.
     """
 
@@ -190,28 +191,21 @@ class PairBuffer:
         most: int | None = None,
     ) -> None:
         self.calls, self.taps, self.most = CallCache(network, embed), taps, most
-        self._passed = 0  # pairs of the prompt that are not read
-        self._pending: list[tuple[Tensor, int]] = []  # features [n_features] of a row, the token that followed it
+        self._passed = 0  # pairs that are not read
+        self._pending: list[States] = []  # of rows, in parts
+        self._tokens: list[int] = []  # that followed them
         self._first = 0  # pair number of the first pending one
 
     def observe(self, seen: Observation) -> None:
-        """Keep a round's, or the prompt's, new pairs."""
-        if not seen.features:
-            return
-        n, waiting, skipped = len(seen.features[self.taps[0]]), len(self._pending), 0
-        is_prompt = seen.outcome is None and not self.calls.pairs  # which may come in parts
-        if is_prompt and self.most is not None:
-            passed = max(0, waiting + n - self.most)
-            skipped = max(0, passed - waiting)
-            del self._pending[: passed - skipped]
-            self._passed += passed
-        rows = torch.cat([seen.features[tap][skipped:] for tap in self.taps], -1)
-        self._pending += zip(rows, seen.tokens[skipped:n], strict=True)
+        """Keep a round's, or the prompt's, new pairs; nothing is computed for them before they are read."""
+        if seen.features:
+            self._pending.append(seen.features)
+            self._tokens += seen.tokens[: seen.features.n_rows]
 
     @property
     def n_observed(self) -> int:
         """Pairs the target has shown."""
-        return self._passed + self._first + len(self._pending)
+        return self._passed + self._first + len(self._tokens)
 
     def ready(self, n: int) -> bool:
         """Whether a text of n tokens can be drafted for: its root pair is known, which a first token's is not."""
@@ -220,13 +214,16 @@ class PairBuffer:
     def root(self) -> Tensor:
         """h `[slots, width]` of the root pair, after all new pairs became rows."""
         done = self.calls.pairs - self._first  # an interrupted round may have taken some, or all
-        self._pending, self._first = self._pending[done:], self._first + done
-        if not self._pending:
+        self._tokens, self._first = self._tokens[done:], self._first + done
+        if self.most is not None and not self.calls.pairs:
+            self._passed += max(0, len(self._tokens) - self.most)
+            self._tokens = self._tokens[-self.most :]
+        if not self._tokens:
+            self._pending = []
             return self.calls.again()
-        features, tokens = zip(*self._pending, strict=True)
-        h = self.calls.first(torch.stack(features), tokens)
-        self._first += len(self._pending)
-        self._pending = []
+        states, tokens = States.joined(self._pending).last(len(self._tokens)), self._tokens
+        h = self.calls.first(torch.cat([states[tap] for tap in self.taps], -1), tokens)
+        self._first, self._tokens, self._pending = self._first + len(tokens), [], []
         return h
 
 

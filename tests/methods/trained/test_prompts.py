@@ -8,6 +8,7 @@ import torch
 from methods.specblock.small import FEATURES, Text, network
 from specviz.cost.row_cost import RECENT, recent
 from specviz.engine.decode.context import Observation
+from specviz.engine.model.rows import States
 from specviz.methods.trained.calls import CallCache, PairBuffer
 
 N, TAP = 15, 3
@@ -17,7 +18,7 @@ NOTHING: Any = None
 def shown(text: Text, lo: int, hi: int, outcome: Any = None) -> Observation:
     """Pairs lo .. hi as the target shows them: of a prompt, or behind a round."""
     tokens = tuple(text.tokens[0, lo + 1 : hi + 1].tolist())
-    return Observation(tokens, NOTHING, outcome, {TAP: text.features[0, lo:hi]})
+    return Observation(tokens, NOTHING, outcome, States({TAP: text.features[0, lo:hi]}))
 
 
 @pytest.mark.parametrize("parts", [[12], [3, 6, 3], [11, 1], [1, 2, 9], [5, 5, 2]])
