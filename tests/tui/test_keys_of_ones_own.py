@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SpecvizError
+from specviz_tui.actions.live import LiveActions
+from specviz_tui.actions.talking import TalkActions
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.key_tables import key_tables, screen_keys
 from specviz_tui.common.remapped import own_keys, remapped
 from specviz_tui.screens.library import Library
 from specviz_tui.screens.main import MainScreen
-from support.live import WIDE, lines, shown
+from support.live import WIDE, Script, lines, live_app, shown
 
 
 def written(folder: Path, text: str) -> Path:
@@ -96,13 +98,35 @@ async def test_the_palette_has_every_key_and_runs_those_of_other_screens(chain_t
         main = app.screen
         assert isinstance(main, MainScreen)
         commands = {command.title: command for command in app.get_system_commands(main)}
-        missing = [
-            key.id for table in key_tables() for key in table if key.id != "palette" and key.help not in commands
-        ]
-        assert missing == []
+        missing = {key.id for table in key_tables() for key in table if key.help not in commands}
+        assert missing == {
+            "palette",
+            "two",
+            *(key.id for key in LiveActions.KEYS),
+            *(key.id for key in TalkActions.KEYS),
+        }
         commands["the measured or the modelled clock"].callback()
         await pilot.pause()
         assert main.shown == "lanes"
+
+
+async def test_with_a_core_the_palette_has_every_key() -> None:
+    app = live_app(Script())
+    async with app.run_test(size=(220, 36)) as pilot:
+        await pilot.pause()
+        titles = {command.title for command in app.get_system_commands(app.screen_stack[0])}
+        assert {key.id for table in key_tables() for key in table if key.help not in titles} == {"palette"}
+
+
+async def test_a_wide_footer_names_lessons_compare_find_export_and_bookmarks(chain_trace: Path) -> None:
+    library = Library(animate=False, look=list)
+    app = SpecvizApp(library, library.trace(chain_trace))
+    async with app.run_test(size=(220, 36)) as pilot:
+        await pilot.pause()
+        footer = lines(app)[-1]
+        for words in ("L learn", "C compare", "/ find", "e export", "b bookmark"):
+            assert words in footer
+        assert "A/B" not in footer, "a recording is decoded under one setting"
 
 
 @pytest.mark.parametrize(

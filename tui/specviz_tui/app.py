@@ -255,11 +255,12 @@ class SpecvizApp(App[int]):
         return [*filters, self._blanks] if sixteen_colours(self) else filters
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Every table of keys, by name: those of other screens as well, which are turned to first."""
+        """What can be done here, by name: keys of other screens too, which are turned to first; without a core none of
+        its own."""
         if isinstance(screen, MainScreen):
             for table in key_tables():
                 for key in remapped(table, self.library.keys):
-                    if key.id != "palette":
+                    if key.id != "palette" and (screen.feed.live or not key.live):
                         do = partial(screen.call_later, screen.do, key)
                         yield SystemCommand(key.help, f"{key.group} · key {key.caps}", do)
             for name, (title, _) in pages().items():

@@ -10,7 +10,7 @@ class BookmarkActions(Actions):
 
     order = 16
     KEYS = (
-        Key("bookmark", "b", "bookmark", "b", "bookmark this round", "Time"),
+        Key("bookmark", "b", "bookmark", "b", "bookmark this round", "Time", "bookmark", 17),
         Key("bookmarks", "B", "bookmarks", "B", "list of bookmarks", "Time"),
     )
 

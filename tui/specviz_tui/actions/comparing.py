@@ -20,7 +20,7 @@ class CompareActions(Actions):
     """The key that begins a comparison."""
 
     order = 52
-    KEYS = (Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run"),)
+    KEYS = (Key("compare", "C", "compare", "C", "this run beside one to three recordings", "Run", "compare", 15),)
 
     def action_compare(self) -> None:
         """Ask with what; recordings of the working folder first, since those are one's own."""

@@ -17,7 +17,9 @@ class TwoActions(Actions):
     """The key that begins an A/B."""
 
     order = 54
-    KEYS = (Key("two", "A", "try_both", "A", "live: A/B, this prompt under two settings side by side", "Run"),)
+    KEYS = (
+        Key("two", "A", "try_both", "A", "live: A/B, this prompt under two settings side by side", "Run", "A/B", 16),
+    )
 
     @asks_core
     def action_try_both(self) -> None:

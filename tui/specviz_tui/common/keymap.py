@@ -21,6 +21,11 @@ class Key:
     narrow: bool = False  # in the footer of a narrow screen too
 
     @property
+    def live(self) -> bool:
+        """Whether it does nothing without a core."""
+        return self.help.startswith("live: ")
+
+    @property
     def binding(self) -> Binding:
         return Binding(self.keys, self.action, self.help, show=False, key_display=self.caps, id=self.id)
 

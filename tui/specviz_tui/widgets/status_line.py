@@ -278,13 +278,15 @@ class KeyBar(Widget):
                 short = ("go on" if now.held else short) if now.running else ""
             case "message" if not now.speaks:
                 short = ""
-            case "knobs" if not now.live:
+            case "knobs" | "two" if not now.live:
                 short = ""
             case "why" | "value" if self.chosen != "tree":
                 short = ""
             case "why" if now.pinned:
                 short = "unpin"
             case "step.previous" | "round.previous" | "why" | "again" | "value" | "find" | "seek" if not now.rounds:
+                short = ""
+            case "compare" | "bookmark" if not now.rounds:
                 short = ""
             case "rejection.previous" if not now.rejections:
                 short = ""
