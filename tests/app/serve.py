@@ -1,10 +1,12 @@
-"""The real server over the scripted core, for tests that need sockets: serve.py PORT [REPLAY | MANNER ..].
+"""The real server over the scripted core, for tests that need sockets.
 
 No REPLAY means live; manners are those of the core, `talks` before all. `open`: nothing is asked for, and what
 comes with the package are the recordings of the tests. `shared`: only the owner commands.
 """
 
+import signal
 import sys
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from specviz_app.launcher import serve
@@ -14,8 +16,8 @@ from specviz_app.ui import library
 from support.recordings import RECORDINGS
 
 
-def main() -> None:
-    port, words = int(sys.argv[1]), sys.argv[2:]
+def main(port: int, words: list[str], ready: "Connection[str, str]") -> None:
+    """Serve at a port. `words`: [REPLAY | MANNER ..]; `ready` is sent the token once pages can be fetched."""
     replay = Path(words[0]) if words and Path(words[0]).is_absolute() else None
     command = (sys.executable, str(Path(__file__).with_name("fake_core.py")), "0.05", *words)
     if "open" in words:
@@ -23,8 +25,7 @@ def main() -> None:
     server = Server(Settings(replay=replay, command=command, live=replay is None and "open" not in words))
     if "shared" in words:
         server.share()
-    serve(server, "127.0.0.1", port, False, lambda address: print(server.token, flush=True))
-
-
-if __name__ == "__main__":
-    main()
+    try:
+        serve(server, "127.0.0.1", port, False, lambda address: ready.send(server.token))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)  # as a shell has it; a fork's own word would be 1, as of any error

@@ -1,17 +1,24 @@
-"""A server of the dashboard in a process of its own, ended by the signal a person would send."""
+"""A server of the dashboard in a process of its own, ended by the signal a person would send.
 
+All are forks of one process that has imported what a server needs: that takes longer than all that many tests do there.
+"""
+
+import multiprocessing
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SCRIPT = Path(__file__).with_name("serve.py")
 
 
 @dataclass(frozen=True)
@@ -20,12 +27,19 @@ class Served:
 
     url: str
     token: str
-    process: "subprocess.Popen[str]"
+    process: ForkServerProcess
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self.process.pid is not None
+        os.kill(self.process.pid, number)
 
     def interrupt(self) -> int:
-        """Ctrl-C; the exit code. Raises TimeoutExpired when it does not go within 20 s."""
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        """Ctrl-C; the exit code. It has 20 s to go."""
+        self.signal(signal.SIGINT)
+        self.process.join(20)
+        assert self.process.exitcode is not None, "it does not go"
+        return self.process.exitcode
 
 
 def free_port() -> int:
@@ -35,19 +49,37 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@cache
+def _forks() -> ForkServerContext:
+    """The process they are forks of; it ends with this one."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["pytest", "streamlit", "specviz_app.main", "app.serve"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join(str(_ROOT / name) for name in ("", "app", "assets", "tests")))
+        for name in ("SPECVIZ_MODELS", "HF_HUB_CACHE", "OLLAMA_MODELS"):
+            patch.setenv(name, "/nowhere")
+        forkserver.ensure_running()
+    return forks
+
+
+def _serve(*how: Any) -> None:
+    from app.serve import main  # in the fork alone: who only collects need not have what it imports
+
+    main(*how)
+
+
 @contextmanager
 def served(replay: Path | None = None, port: int = 0, *manner: str) -> Iterator[Served]:
     """Start one on the port (0: a free one); it is gone afterwards. `manner`: of the scripted core."""
     port = port or free_port()
-    words = [sys.executable, str(_SCRIPT), str(port), *([str(replay)] if replay else []), *manner]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(_ROOT / name) for name in ("", "app", "assets", "tests"))}
-    env |= dict.fromkeys(("SPECVIZ_MODELS", "HF_HUB_CACHE", "OLLAMA_MODELS"), "/nowhere")
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
+    token, end = _forks().Pipe(duplex=False)
+    process = _forks().Process(target=_serve, args=(port, [*([str(replay)] if replay else []), *manner], end))
+    process.start()
+    end.close()
+    with token:
         try:
-            assert process.stdout
-            token = process.stdout.readline().strip()
-            assert token, "the server did not start"
-            yield Served(f"http://127.0.0.1:{port}", token, process)
+            yield Served(f"http://127.0.0.1:{port}", token.recv(), process)
         finally:
-            if process.poll() is None:
-                process.kill()
+            process.kill()
+            process.join()
+            process.close()

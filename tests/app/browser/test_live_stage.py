@@ -171,14 +171,14 @@ def test_a_link_leads_away_however_long_the_server_takes(opened: Served, open_at
     page = open_at(opened.url)
     page.locator(".stage .node").first.wait_for()
     settled(page)
-    opened.process.send_signal(signal.SIGSTOP)
+    opened.signal(signal.SIGSTOP)
     try:
         page.get_by_role("link", name="Servers").click()
         page.wait_for_timeout(4000)
         page.locator(".stage .node").first.click()  # a place to tell, while the page that is left still stands there
         page.wait_for_timeout(600)
     finally:
-        opened.process.send_signal(signal.SIGCONT)
+        opened.signal(signal.SIGCONT)
     page.get_by_role("textbox", name="Address").wait_for()
     page.wait_for_timeout(500)
     assert page.get_by_role("textbox", name="Address").is_visible()
