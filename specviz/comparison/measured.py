@@ -294,12 +294,12 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
     pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
     began, interrupted = time.perf_counter(), False
-    fitting = _fitting(question, prompts, pair)
+    numbers = list(fitting(prompts, pair, int(question.knobs["max_new_tokens"])))
     done: dict[int, list[RunCounts]] = {}
     try:
-        for number, runs in _in_time(question, prompts, pair, fitting):
+        for number, runs in _in_time(question, prompts, pair, numbers):
             done[number] = runs
-            progress(len(done), len(fitting))
+            progress(len(done), len(numbers))
     except KeyboardInterrupt as stop:
         if not done or type(stop) is not KeyboardInterrupt:  # to be terminated is another thing
             raise
@@ -318,23 +318,23 @@ def compare(question: ComparisonSettings, prompts: PromptSet, command: str, prog
             "sha256": prompts.sha256,
             "n_found": prompts.n_found,
             "n_used": len(done),
-            "n_too_long": len(prompts.texts) - len(fitting),
+            "n_too_long": len(prompts.texts) - len(numbers),
         },
         domains=domains(question.settings, [run for number in sorted(done) for run in done[number]], prompts)
         if done
         else [],
         seconds=time.perf_counter() - began,
-        cut=len(done) < len(fitting),
+        cut=len(done) < len(numbers),
         interrupted=interrupted,
     )
 
 
 def _in_time(
-    question: ComparisonSettings, prompts: PromptSet, pair: Pair, fitting: Sequence[int]
+    question: ComparisonSettings, prompts: PromptSet, pair: Pair, numbers: Sequence[int]
 ) -> Iterator[tuple[int, list[RunCounts]]]:
     """The number and the runs of prompt after prompt, until the next one would no longer end in time."""
     began, longest = time.perf_counter(), 0.0
-    for number in fitting:
+    for number in numbers:
         at = time.perf_counter()
         if question.seconds is not None and longest and at - began + longest > question.seconds:
             return
@@ -348,18 +348,20 @@ def _in_time(
         longest = max(longest, time.perf_counter() - at)
 
 
-def _fitting(question: ComparisonSettings, prompts: PromptSet, pair: Pair) -> Sequence[int]:
-    """The prompts that leave room for all new tokens: a run cut by the context would say nothing of a verifier."""
-    room = pair.context - int(question.knobs["max_new_tokens"])
-    tokenizer, chat = pair.target.tokenizer, wants_chat(pair.target, None)
-    lengths = [len(encode_prompt(tokenizer, text, chat)) if text else 0 for text in prompts.texts]
-    fitting = [k for k, length in enumerate(lengths) if 0 < length <= room]
-    if not fitting:
+def fitting(prompts: PromptSet, pair: Pair, n_new: int) -> dict[int, list[int]]:
+    """The prompts, by number, that leave room for so many new tokens, as ids. Raises SpecvizError when none does.
+
+    A run cut by the context would say nothing of a verifier.
+    """
+    chat = wants_chat(pair.target, None)
+    encodings = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
+    found = {k: ids for k, ids in enumerate(encodings) if ids and len(ids) + n_new <= pair.context}
+    if not found:
         raise SpecvizError(
-            f"no prompt of '{prompts.source}' leaves room for {question.knobs['max_new_tokens']} new tokens in a "
-            f"context of {pair.context}; give shorter prompts or a smaller --max-new-tokens"
+            f"no prompt of '{prompts.source}' fits: the shortest has {min(map(len, encodings))} tokens, with {n_new} "
+            f"new ones the context of {pair.context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
         )
-    return fitting
+    return found
 
 
 @contextmanager

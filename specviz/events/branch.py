@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from specviz.events.base import Depth, Event, Id, LogProb, Ns, PerRound, Position, Prob, Rank, Real, SummaryRecord, Top
+from specviz.events.base import Depth, Id, LogProb, Ns, PerRound, Position, Prob, Rank, Real, SummaryRecord, Top
 
 TokenFate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
 Stage = Literal["draft", "posterior"]
@@ -138,6 +138,3 @@ class Rollback(SummaryRecord, tag="rollback", kw_only=True):
     node: Id | None
     void: dict[TokenFate, PerRound]
     wasted_ns: Ns = 0
-
-
-RECORDS: tuple[type[Event], ...] = (Signal, DraftStep, Fork, Match, Posterior, Settle, Rollback)

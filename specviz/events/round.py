@@ -226,5 +226,4 @@ class Span(SummaryRecord, tag="span", kw_only=True):
     t0: Moment
     dur_ns: Ns
     clock: Literal["device", "host", "model"] = "host"
-    flow: Count | None = None
     void: bool = False

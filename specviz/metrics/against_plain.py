@@ -37,7 +37,6 @@ from specviz.runlog.run import RoundRecord
 Basis = Literal["timed", "rounds", "behind", "pass", "stage", "layers"]
 Ends = tuple[float, float]
 MEASURED: tuple[Basis, ...] = ("timed", "rounds", "behind", "pass")
-_S = 1e9  # nanoseconds
 LEAST_PLAIN = 8  # plain rounds from which on their median counts
 LEAST_ROUNDS = 2  # before there is a spread
 LEAST_TIMED = 3  # passes of plain decoding from which on their median counts

@@ -36,11 +36,10 @@ class Pipe:
         command: Sequence[str],
         on_line: Callable[[bytes], None],
         on_close: Callable[[int], None],
-        on_narration: Callable[[str], None] | None = None,
     ) -> None:
         self.tail: deque[str] = deque(maxlen=_TAIL)
         self.fault: str | None = None  # why a child that lived had to be ended
-        self._on_line, self._on_close, self._on_narration = on_line, on_close, on_narration
+        self._on_line, self._on_close = on_line, on_close
         self._closing = False
         self._fed = threading.Event()  # nothing more is written to the child
         self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -114,8 +113,6 @@ class Pipe:
                 line = raw.decode(errors="replace").rstrip()
                 if line:  # Python's last word of a traceback for lack of memory says nothing to most people
                     self.tail.append("out of memory" if line == "MemoryError" else line)
-                if self._on_narration:
-                    self._on_narration(line)
 
     def _drain(self, stdout: IO[bytes]) -> None:
         with stdout:

@@ -10,14 +10,14 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from specviz.commands import BEAT_S, MAX_LINE, Command, Shutdown, encode_command
 from specviz.errors import SpecvizError, TraceError
-from specviz.events import WIRE_RECORDS, Beat, Catalogue, End, Event, Header, Level, Warn, decode
+from specviz.events import WIRE_RECORDS, Beat, Catalogue, End, Event, Header, Warn, decode
 from specviz.sources.pipe import Pipe, death
 from specviz.trace import Recorder, plain_path
 from specviz.trace.recorder import existing, refuse_foreign
@@ -30,9 +30,8 @@ _TOLD = 3  # so many lines that are no records are reported, the rest only count
 class Worker:
     """Starts `python -m specviz.engine.run ARGV` (or `command`).
 
-    `record`: where the first run goes; `level` filters what is recorded, `redact` leaves all text out of it; `narrate`
-    gets the worker's standard error line by line, from a thread. Raises SpecvizError when the process cannot be started
-    or `record` names something that is no trace.
+    `record`: where the first run goes; `redact` leaves all text out of it. Raises SpecvizError when the process cannot
+    be started or `record` names something that is no trace.
     """
 
     def __init__(
@@ -40,10 +39,8 @@ class Worker:
         argv: Sequence[str] = (),
         record: Path | str | None = None,
         *,
-        level: Level | None = None,
         redact: bool = False,
         command: Sequence[str] | None = None,
-        narrate: Callable[[str], None] | None = None,
     ) -> None:
         self.catalogue: Catalogue | None = None
         self.recorded: list[Path] = []
@@ -58,14 +55,14 @@ class Worker:
         self._n_own = 0  # records that this side put into the run
         self._in_run = False
         self._lock = threading.RLock()  # the draining thread, and a front-end that adds a note
-        self._level, self._redact = level, redact
+        self._redact = redact
         self._recorder: Recorder | None = None
         self._next = None if record is None else plain_path(record)
         if self._next is not None:
             refuse_foreign(self._next)
         full = list(command) if command is not None else [sys.executable, "-m", "specviz.engine.run", *argv]
         try:
-            self._pipe = Pipe(full, self._line, self._closed, narrate)
+            self._pipe = Pipe(full, self._line, self._closed)
         except OSError as error:
             raise SpecvizError(f"cannot start the core ({full[0]}): {error.strerror or error}") from None
         self._pipe.start()
@@ -199,7 +196,7 @@ class Worker:
             return None
         path, self._next = self._next, unused(_following(self._next))
         try:
-            return Recorder(path, self._level, on_problem=self._tell, redact=self._redact)
+            return Recorder(path, on_problem=self._tell, redact=self._redact)
         except TraceError as error:
             self._tell(Warn(code="disk_full", message=f"not recording: {error}"))
             return None

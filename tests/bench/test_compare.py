@@ -297,4 +297,4 @@ def test_a_prompt_without_room_is_left_out_and_counted(pair: tuple[str, str], tm
     file.write_text(json.dumps({"prompt": "ab" * 4000}) + "\n")
     code, _, err = call(capsys, *SMALL, *models, "--prompts", file)
     assert code == 2
-    assert "leaves room for 8 new tokens" in err
+    assert "with 8 new ones the context of" in err

@@ -12,7 +12,7 @@ import pytest
 
 from specviz.commands import Shutdown, Start, Stop
 from specviz.errors import SpecvizError, TraceError
-from specviz.events import Beat, Catalogue, End, Event, Header, Note, Refused, RoundEnd, Warn, encode
+from specviz.events import Beat, Catalogue, End, Event, Note, Refused, RoundEnd, Warn, encode
 from specviz.events.run import At
 from specviz.sources import Worker
 from specviz.sources.pipe import Pipe
@@ -84,17 +84,6 @@ def test_the_recording_holds_what_was_polled(spawn: Spawn, tmp_path: Path) -> No
     assert recorded[:-1] == EVENTS[:-1]
     assert isinstance(recorded[-1], End)
     assert recorded[-1].reason == "done"
-
-
-def test_records_of_the_wire_are_not_recorded_at_a_lower_level(spawn: Spawn, tmp_path: Path) -> None:
-    worker = spawn("whole", record=tmp_path / "run", level="none")
-    polled = drain(worker)
-    recorded = read_events(worker.recorded[0], check=True)
-    kinds = {type(event).__name__ for event in recorded}
-    assert kinds == {"Header", "Prefill", "RoundStart", "Commit", "RoundEnd", "End"}
-    assert "Verify" in {type(event).__name__ for event in polled}
-    assert isinstance(recorded[0], Header)
-    assert recorded[0].level == "none"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import torch
 
 from specviz.comparison import machine
 from specviz.comparison.machine import Machine
-from specviz.comparison.measured import machine_of, models_of
+from specviz.comparison.measured import fitting, machine_of, models_of
 from specviz.cost.model_clock import ModelTiming, Rates, RoundFacts, TimingTally, run_facts, timing
 from specviz.engine.measure import calibrate
 from specviz.engine.model.adapter import FactoryModels
@@ -34,7 +34,7 @@ from specviz_lab.bench.measure import Measurement, MeasuringPlan, Sample, Tokens
 from specviz_lab.bench.ours import OurArm
 from specviz_lab.bench.results import ratio_of
 from specviz_lab.bench.settings import FULL, VARIANTS, BenchSettings, Contestant, Variant
-from specviz_lab.bench.speed import Tell, encoded, margin_of
+from specviz_lab.bench.speed import Tell, margin_of
 from specviz_lab.bench.statistics import Equality, PairedRatio, Spread, check_equal, spread
 
 SCHEMA = "specviz.ablation/1"
@@ -211,7 +211,7 @@ def ablate(question: AblationSettings, command: str, tell: Tell) -> Ablation:
     if question.noise:
         disturb(pair, question.noise)
     prompts = suited(prompts, wants_chat(pair.target, None))
-    ids, before = encoded(prompts, pair, settings), machine.load()
+    ids, before = [*fitting(prompts, pair, settings.max_new_tokens).values()], machine.load()
     arms = [OurArm(arm, settings, pair) for arm in settings.arms]
     for arm in arms:  # a folder of trained parts or lanes that do not fit are told now, not after minutes of timing
         arm.session(ids[0], settings.max_new_tokens, 0)

@@ -21,7 +21,7 @@ import torch
 
 from specviz.collecting import seldom
 from specviz.comparison.machine import Machine, load
-from specviz.comparison.measured import machine_of
+from specviz.comparison.measured import fitting, machine_of
 from specviz.engine.decode import overlap_choice
 from specviz.engine.decode.drafter import Drafter
 from specviz.engine.decode.overlap import OverlapLanes
@@ -40,7 +40,6 @@ from specviz.sources.prompts import load_prompts
 from specviz.verifiers import get_verifier
 from specviz_lab.bench.measure import Tokens
 from specviz_lab.bench.settings import PLAIN, BenchSettings
-from specviz_lab.bench.speed import encoded
 
 Tell = Callable[[str], None]
 SCHEMA = "specviz.identity/1"
@@ -115,7 +114,7 @@ def identity(
         settings.threads or None,
     )
     pair.runtime.begin()
-    ids = encoded(prompts, pair, settings)
+    ids = [*fitting(prompts, pair, settings.max_new_tokens).values()]
     kinds, left_out = _able(settings, pair)
     soak = _Soak(pair, settings, kinds)
     empty = IdentityReport(

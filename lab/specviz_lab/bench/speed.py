@@ -15,16 +15,16 @@ from typing import Any
 import torch
 
 from specviz.comparison import machine
-from specviz.comparison.measured import machine_of, models_of
+from specviz.comparison.measured import fitting, machine_of, models_of
 from specviz.engine.model.adapter import ModelAdapter
 from specviz.engine.model.files.dtypes import pick_dtype
 from specviz.engine.model.files.loading import Loaded, embedded, pick_device
 from specviz.engine.model.pair import with_threads
 from specviz.engine.run.local import Pair, load_pair
-from specviz.engine.run.prepare import encode_prompt, wants_chat
+from specviz.engine.run.prepare import wants_chat
 from specviz.errors import ModelError, SpecvizError
 from specviz.events import ModelInfo
-from specviz.sources.prompts import PromptSet, load_prompts, suited
+from specviz.sources.prompts import load_prompts, suited
 from specviz_lab.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
 from specviz_lab.bench.lengths import best_lengths
 from specviz_lab.bench.llama.arm import LlamaArm, LlamaServers
@@ -49,7 +49,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
         pair = load_pair(settings.target, settings.draft, settings.needs_draft, settings.device, settings.dtype)
     pair.runtime.begin()
     prompts = suited(prompts, wants_chat(pair.target, None))
-    ids, before = encoded(prompts, pair, settings), machine.load()
+    ids, before = [*fitting(prompts, pair, settings.max_new_tokens).values()], machine.load()
     context = max(map(len, ids)) + settings.max_new_tokens + ROOM
     peers = Peers(replace(settings, dtype=pair.target.info.dtype), context)
     servers = LlamaServers(settings, peers, pair.target.tokenizer)
@@ -159,22 +159,6 @@ def _leave_out_clocks(arms: Sequence[BenchArm], measured: Measurement) -> None:
     for sample in measured.samples:
         if isinstance(arms[sample.arm], LlamaArm):
             sample.cpu_seconds = None
-
-
-def encoded(prompts: PromptSet, pair: Pair, settings: BenchSettings) -> list[Tokens]:
-    """The prompts that leave room for all new tokens, as ids. Raises SpecvizError when none does."""
-    adapters = [pair.target.adapter, *([pair.draft.adapter] if pair.draft else [])]
-    context = min(adapter.context for adapter in adapters)
-    chat = wants_chat(pair.target, None)
-    encodings = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
-    fitting = [ids for ids in encodings if ids and len(ids) + settings.max_new_tokens <= context]
-    if not fitting:
-        shortest = min(map(len, encodings))
-        raise SpecvizError(
-            f"no prompt of '{prompts.source}' fits: the shortest has {shortest} tokens, with {settings.max_new_tokens} "
-            f"new ones the context of {context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
-        )
-    return fitting
 
 
 def _threads(

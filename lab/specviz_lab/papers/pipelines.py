@@ -2,13 +2,10 @@
 and that clocks and predictions are held against.
 
 `alpha` is the chance that a drafted token is accepted, `gamma` the draft length, `c` one target forward in draft
-forwards, `t` the time of one draft forward; latencies are times per committed token, the long-run mean by renewal.
+forwards; latencies are draft forwards per committed token, the long-run mean by renewal.
 """
 
 import math
-from collections.abc import Callable
-
-Latency = Callable[[float, int, float], float]  # (alpha, gamma, c) -> draft forwards per token
 
 
 def _powers(alpha: float, n: int) -> float:
@@ -26,32 +23,32 @@ def mean_accepted(alpha: float, gamma: int) -> float:
     return alpha * _powers(alpha, gamma)
 
 
-def sps(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+def sps(alpha: float, gamma: int, c: float) -> float:
     """Exact: draft gamma, then verify; accepted + correction or bonus are committed. gamma = 0 is plain decoding."""
-    return (gamma + c) * t / _powers(alpha, gamma + 1)
+    return (gamma + c) / _powers(alpha, gamma + 1)
 
 
-def pearl(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+def pearl(alpha: float, gamma: int, c: float) -> float:
     """Exact: pre-verify and post-verify steps of M each: `M (1-alpha)(1+alpha-alpha^gamma)/(1-alpha^gamma)`."""
-    return max(gamma, c) * t * (1 + alpha - alpha**gamma) / _powers(alpha, gamma)
+    return max(gamma, c) * (1 + alpha - alpha**gamma) / _powers(alpha, gamma)
 
 
-def refilled(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+def refilled(alpha: float, gamma: int, c: float) -> float:
     """Exact: draft and target side by side; after a rejection gamma are drafted anew while the target waits."""
     passed = alpha**gamma
-    return (max(gamma, c) + (1 - passed) * gamma) * t / _powers(alpha, gamma)
+    return (max(gamma, c) + (1 - passed) * gamma) / _powers(alpha, gamma)
 
 
-def branching(alpha: float, gamma: int, c: float, hit: float, t: float = 1.0) -> float:
+def branching(alpha: float, gamma: int, c: float, hit: float) -> float:
     """Exact: a branch stage commits accepted + 1; a refill follows unless all passed and, with chance `hit`, a branch
     survives.
     """
-    return (max(gamma, c) + (1 - alpha**gamma * hit) * gamma) * t / _powers(alpha, gamma + 1)
+    return (max(gamma, c) + (1 - alpha**gamma * hit) * gamma) / _powers(alpha, gamma + 1)
 
 
-def theorem_1(alpha: float, gamma: int, c: float, t: float = 1.0) -> float:
+def theorem_1(alpha: float, gamma: int, c: float) -> float:
     """SpecBranch's theorem 1 as printed: it averages rates, not times, and leaves out the correction token."""
-    return 2 * max(gamma, c) * t / ((1 + alpha**gamma) * mean_accepted(alpha, gamma))
+    return 2 * max(gamma, c) / ((1 + alpha**gamma) * mean_accepted(alpha, gamma))
 
 
 def rollback_sps(alpha: float, gamma: int) -> float:

@@ -42,18 +42,18 @@ _LANES: dict[str, Literal["target", "draft"]] = {"target": "target", "draft": "d
 class Probe:
     """Writes the events of one query after another to `emit`, numbered by the recorder's side of the pipe."""
 
-    def __init__(self, emit: Emit, texts: Texts, level: Level, topk: int = 8, prompt: Prompt | None = None) -> None:
+    def __init__(self, emit: Emit, texts: Texts, level: Level, topk: int = 8) -> None:
         self.emit_line, self.texts, self.level, self.topk = emit, texts, level, topk
-        self.prompt = prompt or Prompt(text="")  # of the current query
+        self.prompt = Prompt(text="")  # of the current query
         self.query = 0
         self.count = 0
         self.plain_ns = 0  # of a pass of plain decoding before the round that comes; written with it
         self.spelled: set[int] = set()
         self.kernel = row_kernel() if level != "none" else None
 
-    def emit(self, event: Event, r: int, t: int | None = None) -> None:
+    def emit(self, event: Event, r: int) -> None:
         """Number, stamp and send one event; with names for paths, for it may be stored or shown anywhere."""
-        self._emit_all([named(event)], r, time.perf_counter_ns() if t is None else t)
+        self._emit_all([named(event)], r, time.perf_counter_ns())
 
     def _emit_all(self, events: Sequence[Event], r: int, t: int) -> None:
         """Events that name no path, all at one time: between those of a round nothing is timed."""

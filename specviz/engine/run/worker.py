@@ -302,7 +302,6 @@ def _beat(writer: PipeWriter, greeted: threading.Event) -> None:
 @click.option("--device")
 @click.option("--dtype")
 @click.option("--threads", type=int)
-@click.option("--draft-device", help="where the draft model runs")
 @click.option("--no-draft", is_flag=True, help="load the target only")
 def main(
     target: str | None,
@@ -310,7 +309,6 @@ def main(
     device: str | None,
     dtype: str | None,
     threads: int | None,
-    draft_device: str | None,
     no_draft: bool,
 ) -> None:
     """Serve commands on stdin."""
@@ -320,7 +318,7 @@ def main(
         needs_draft = not no_draft and (target is None or (draft or usual_draft(target)) is not None)
         with lean_start(device):
             step = partial(_step, writer)
-            pair = load_pair(target, draft, needs_draft, device, dtype, threads, draft_device, on_loaded=step)
+            pair = load_pair(target, draft, needs_draft, device, dtype, threads, on_loaded=step)
         pair.runtime.begin()
     except SpecvizError as error:
         _give_up(writer, str(error), error.exit_code)

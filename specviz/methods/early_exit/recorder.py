@@ -187,14 +187,12 @@ def _by_layer(calls: list[Call], fill: list[int]) -> tuple[list[int], list[int],
 BLOCK = 64  # rows that climb together; their logits for one layer are held at once
 
 
-def exit_table(
-    target: Model, heads: Heads, tokens: Sequence[int], n_prompt: int, layers: Sequence[int] | None = None
-) -> Iterator[ExitTable]:
-    """Records for the last prompt token and every new token but the last, at `layers` (default: all below the top).
+def exit_table(target: Model, heads: Heads, tokens: Sequence[int], n_prompt: int) -> Iterator[ExitTable]:
+    """Records for the last prompt token and every new token but the last, at all layers below the top.
 
     Runs the target once over `tokens`; nothing is decoded.
     """
-    asked = [*range(1, target.n_layers)] if layers is None else list(layers)
+    asked = [*range(1, target.n_layers)]
     cache, start = target.new_cache(len(tokens)), n_prompt - 1
     places = [*range(0, start, BLOCK), *range(start, len(tokens) - 1, BLOCK), len(tokens) - 1]
     for first, end in pairwise(places):
