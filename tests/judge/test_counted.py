@@ -187,6 +187,30 @@ def test_what_falls_as_texts_grow_is_told_by_the_cache(kept: list[int], held: li
 
 
 @pytest.mark.parametrize(
+    ("kept", "running", "fault"),
+    [
+        ([18, 17, 18, 18, 17, 2, 1, 1], 1.0, 10),  # the other text grew as long, and was kept
+        ([18, 17, 2, 1, 17, 2, 1, 1], 1.0, 4),  # both are lost where they are as long
+        ([18, 17, 18, 18, 17, 2, 1, 1], 2.0, 0),  # of two requests the cache tells a mean
+        ([18, 17, 18, 18, 17, 11, 12, 11], 1.0, 0),  # less, and more than half
+    ],
+)
+def test_a_text_in_which_the_draft_dies_is_told_beside_another_as_long(
+    kept: list[int], running: float, fault: int
+) -> None:
+    looks = windows(kept, [0.1, 0.3, 0.5, 0.7] * 2)
+    for look in looks:
+        look.gauges = {"running": running, "cache in use": look.gauges["cache in use"] * running}
+    findings = found(*looks)
+    named = {finding.fault for finding in findings.values() if finding.certainty == "likely"}
+    assert named == ({fault} if fault else set())
+    if fault == 10:
+        finding = findings["dies_within_an_answer"]
+        assert "no matter of length" in finding.claim
+        assert [(place.kind, place.index) for place in finding.evidence] == [("window", 5)]
+
+
+@pytest.mark.parametrize(
     ("rate", "length", "words"),
     [
         ((690 + 400) / 1600, 1 + 690 / 400 + 1, "closing token counts twice"),

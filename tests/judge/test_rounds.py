@@ -168,6 +168,21 @@ def test_a_loop_is_told_by_its_text() -> None:
     assert "1 of 1 answer end in a loop" in found(run_of(rounds))["too_good"].claim
 
 
+@pytest.mark.parametrize(
+    ("hash", "dtype", "certainty"), [("a", "bfloat16", "sure"), ("b", "int4", None), ("b", "bfloat16", "likely")]
+)
+def test_a_target_that_drafts_for_itself_is_known_by_its_weights(hash: str, dtype: str, certainty: str | None) -> None:
+    """In fewer bits it nearly always agrees, and that is no news; another model of the same shape may be a copy."""
+    target = ev.ModelInfo(
+        name="t", arch="LlamaForCausalLM", n_layers=4, width=8, n_params=100, dtype="bfloat16", hash="a"
+    )
+    models = ev.Models(target=target, draft=msgspec.structs.replace(target, name="d", dtype=dtype, hash=hash))
+    finding = found(run_of(with_tokens(many(60, GOOD, [3]), range(1000)), models=models)).get("too_good")
+    assert (finding.certainty if finding else None) == certainty
+    loop = found(run_of(with_tokens(many(60, GOOD, [3]), [7, 8]), models=models))["too_good"]
+    assert loop.certainty == (certainty or "likely"), "any drafter guesses a loop"
+
+
 def test_findings_of_a_pair_keep_their_fault_and_gravity() -> None:
     seen = [error("width-differs", 1, "fc takes 240", "use its target"), note("known", 10, "known of vLLM", "look")]
     first, second = judge(Evidence(pairs=(PairChecked(seen),)))

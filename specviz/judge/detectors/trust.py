@@ -60,13 +60,14 @@ def too_good(counted: RoundsCounted) -> Finding | None:
     looping = counted.tally.texts.n_looping
     most = LOOPING if 2 * looping > counted.metrics.n_queries and n >= LEAST_LOOPING else TOO_GOOD
     itself = _drafts_for_itself(counted)
+    is_same = itself == "as it is"
     if wilson_interval(kept, n)[0] <= most or (itself == "in other bits" and not looping):
         return None  # the target in fewer bits does agree so often
     why = (
-        f"{looping} of {plural(counted.metrics.n_queries, 'answer')} end in a loop, which any drafter guesses."
+        "By their weights draft and target are one model."
+        if is_same
+        else f"{looping} of {plural(counted.metrics.n_queries, 'answer')} end in a loop, which any drafter guesses."
         if looping
-        else "By their weights draft and target are one model."
-        if itself
         else "A smaller model hardly ever agrees so often: the target may draft for itself, or the text may be a loop "
         "or a copy. The counts cannot tell which."
     )
@@ -75,9 +76,9 @@ def too_good(counted: RoundsCounted) -> Finding | None:
         16,
         f"{FAULTS[15]}?",
         f"Of {n:,} tested tokens {kept:,} were kept. {why}",
-        "sure" if itself and not looping else "likely",
+        "sure" if is_same else "likely",
         next_step="Read the text for repetition; see that target and draft are two models: specviz check TARGET DRAFT.",
-        decides="" if itself and not looping else "The text, and the two folders.",
+        decides="" if is_same else "The text, and the two folders.",
     )
 
 
