@@ -98,7 +98,7 @@ class TreeCanvas(OneStyle, ScrollView, can_focus=True, inherit_bindings=False):
         if not tree.nodes:
             return CanvasLines()
         if self.listed:
-            return CanvasLines(rows.listed(tree, painter, width, height))
+            return CanvasLines(rows.listed(tree, painter, width, height, bars=frame.value_mode.removeprefix("q")))
         grid = ColumnGrid(tree, painter, width, self._column(frame, width))
         table = judged(tree, painter, width, height - grid.n_rows - 1) if fits_below(tree, height, self.beside) else []
         self._ruler.lay(ruler(grid, width))

@@ -21,18 +21,24 @@ __all__ = ["Row", "columns", "fits_below", "judged", "listed", "tests"]
 
 
 def listed(
-    tree: TreeFrame, painter: Painter, width: int, room: int = 0, badges: Mapping[int, str] | None = None
+    tree: TreeFrame,
+    painter: Painter,
+    width: int,
+    room: int = 0,
+    badges: Mapping[int, str] | None = None,
+    bars: str = "",
 ) -> list[Row]:
     """One node a line, depth as indent: all of them where `room` lines hold them, else the path to the cursor, what was
-    kept, and the siblings beside them. `badges`: by node, where it came from, in place of what decided."""
-    shown = tree.nodes if len(tree.nodes) <= room else _near_cursor(tree)
+    kept, the siblings beside them, and as many more as there is room for. `badges`: by node, where it came from, in
+    place of what decided; `bars`: of what its bar is, where that is not q."""
+    shown = tree.nodes if len(tree.nodes) <= room else _near_cursor(tree, room)
     nodes = sorted(shown, key=lambda n: (n.row, n.column))
     below = _hidden_below(tree, nodes)
     number_at = min(26, 8 + max((n.depth + min(cell_len(n.shown), 14) for n in nodes), default=0))
-    return [_listed(node, below.get(node.id, 0), painter, number_at, width, badges) for node in nodes]
+    return [_listed(node, below.get(node.id, 0), painter, number_at, width, badges, bars) for node in nodes]
 
 
-def _near_cursor(tree: TreeFrame) -> list[TreeNode]:
+def _near_cursor(tree: TreeFrame, room: int) -> list[TreeNode]:
     by_id = {node.id: node for node in tree.nodes}
     open_ids = {node.id for node in tree.nodes if node.winning or node.cursor or node.depth == 0}
     at = next((node for node in tree.nodes if node.cursor), None)
@@ -40,7 +46,11 @@ def _near_cursor(tree: TreeFrame) -> list[TreeNode]:
         at = by_id.get(at.parent)
         if at is not None:
             open_ids.add(at.id)
-    return [node for node in tree.nodes if node.depth == 0 or node.parent in open_ids]
+    shown = {node.id for node in tree.nodes if node.depth == 0 or node.parent in open_ids}
+    for node in sorted(tree.nodes, key=lambda node: (node.row, node.column)):  # a parent before its children
+        if len(shown) < room and node.parent in shown:
+            shown.add(node.id)
+    return [node for node in tree.nodes if node.id in shown]
 
 
 def _hidden_below(tree: TreeFrame, shown: list[TreeNode]) -> dict[int, int]:
@@ -59,7 +69,13 @@ def _hidden_below(tree: TreeFrame, shown: list[TreeNode]) -> dict[int, int]:
 
 
 def _listed(
-    node: TreeNode, n_below: int, painter: Painter, number_at: int, width: int, badges: Mapping[int, str] | None
+    node: TreeNode,
+    n_below: int,
+    painter: Painter,
+    number_at: int,
+    width: int,
+    badges: Mapping[int, str] | None,
+    bars: str,
 ) -> Row:
     row, style, tint = Row(), painter.mark(node.mark), painter.tint(node.mark)
     lit = CURSOR if node.cursor else PLAIN
@@ -75,7 +91,7 @@ def _listed(
     if node.texts.q or node.texts.p:
         row.add(f"q {node.texts.q or UNKNOWN:>4} p {node.texts.p or UNKNOWN:>4} ", tint)
     if node.bar is not None:
-        row.add(f"▕{bar(node.bar, 8)}▏ ", tint)
+        row.add(f"{bars and bars + ' '}▕{bar(node.bar, 8)}▏ ", tint)
     row.add(drawn(node), tint)
     more = " · ".join(filter(None, (node.note, f"+ {n_below} below" if n_below else "")))
     if row.cells + cell_len(more) > width:

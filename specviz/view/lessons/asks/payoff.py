@@ -55,6 +55,11 @@ def _passes(price: float) -> str:
     return plural(price, "pass", "passes")
 
 
+def _typed(cost: float) -> str:
+    """As the lesson has it: `.2`."""
+    return f"{cost:g}".removeprefix("0")
+
+
 def drag_length(scene: AskScene) -> LessonQuestion:
     """Drag K until drafting is slower than plain decoding."""
     brings, cost = tokens(scene), _cost(scene)
@@ -70,7 +75,7 @@ def drag_length(scene: AskScene) -> LessonQuestion:
         tail = ". Slower already before: go back to the first." if late else ": not slower yet."
         marks.append((stop, f"{words}." if k == slow[0] else words + tail, k == slow[0]))
     return scene.slider(
-        f"A draft step costs {fine(cost)} of a pass. Move K to the first length that is slower than plain.",
+        f"A draft step costs {_typed(cost)} of a pass. Move K to the first length that is slower than plain.",
         marks,
         "K = {}",
         reason="Every further guess costs the same and is kept more rarely, so it turns somewhere: K = ∞ only loses.",
@@ -96,7 +101,7 @@ def best_length(scene: AskScene) -> LessonQuestion:
         (0, best - 1, "Shorter than pays: one more guess would bring more than it costs."),
     ]
     return scene.number(
-        f"A draft step costs {fine(cost)} of a pass. Which K is fastest?",
+        f"A draft step costs {_typed(cost)} of a pass. Which K is fastest?",
         best,
         0,
         ideas,

@@ -4,7 +4,7 @@ from specviz.numerals import plural
 from specviz.view.lessons.asks._scene import FAR, NEAR, AskScene, Idea, SliderMark, around
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.why.closing_text import closing_words
-from specviz.view.words.numbers import fine
+from specviz.view.words.numbers import apart, fine
 from specviz.view.words.palette import CLOSING, Phase
 from specviz.whatif import Change, decide
 
@@ -78,8 +78,8 @@ def first_lost(scene: AskScene) -> LessonQuestion:
     answers = [LessonAnswer(lost, lost, _fails(scene, lost), True)]
     for node in sorted(below - {lost}):
         if scene.status(node) == "accepted":
-            u, bound = scene.u(node), scene.record.verdicts[node].thr
-            words = f"{scene.word(node)} is kept: u {fine(u)} is below {fine(min(1.0, bound or 0))}."
+            u, bound = apart(scene.u(node), min(1.0, scene.record.verdicts[node].thr or 0.0))
+            words = f"{scene.word(node)} is kept: u {u} is below {bound}."
         else:
             words = f"{scene.word(node)} stands behind the break: it is thrown away without a test."
         answers.append(LessonAnswer(node, node, words))
@@ -111,7 +111,7 @@ def kept(scene: AskScene) -> LessonQuestion:
     yes = f"u {fine(u)} is {'below' if u < bound else 'not below'} p/q {fine(bound)}"
     if sure:
         reason = f"p {fine(p)} is at least q {fine(q)}: then every u passes"
-        wrong = "A large u can not hurt here: p/q is 1 or more, and u is always below 1."
+        wrong = "No u can reject it: p/q is 1 or more, and u is always below 1."
     elif right:
         reason = yes
         wrong = f"{yes}. That the target could have said it is not enough."
@@ -155,7 +155,7 @@ def keep_chance(scene: AskScene) -> LessonQuestion:
         otherwise="Divide: what the target gives it, by what the draft gave it, and at most 1.",
         shown=fine(right),
         reason=f"min(1, p/q) = {fine(right)}.",
-        before=scene.moment(Phase.VERIFY, 0, node),  # and no `after`: u of the test is not asked about
+        before=scene.moment(Phase.DRAFT, 10**6, node),  # p/q stands nowhere yet; and no `after`
     )
 
 

@@ -150,7 +150,7 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
         stop = SliderStop(fine(u), words, dict(now.marks))
         marks.append((stop, f"{words}." if n != was else f"{words}, as it was.", n != was))
     return scene.slider(
-        f"{was} were kept. Move u of {scene.word(node)} until another number is.",
+        f"{was} were kept. Move u of {scene.word(node)} until it is another number.",
         marks,
         "u {}",
         reason=f"At {fine(scene.record.verdicts[node].thr)} this place fails or passes, and the scan goes on or stops.",
