@@ -3,8 +3,8 @@
 The session asks before each round, whatever the method, so a new one is held to it without a line of its own. A round
 is worth the tokens it brings less the plain passes it takes. Losses add up and gains pay them off (a one-sided CUSUM);
 once `TOLERATED` passes are lost and recent rounds lose on the whole, nothing is drafted for a while, then a few rounds
-try again. Each failed try doubles the wait, and reading what was written meanwhile takes at most `BUDGET` of the plain
-passes that follow; a try that pays off all it owes ends the waiting.
+try again. Each failed try doubles the wait, and what more it lost than is tolerated, reading what was written meanwhile
+included, is at most `BUDGET` of the plain passes that follow; a try that pays off all it owes ends the waiting.
 
 Times come from the run's own rounds, for they are what a round costs here: they know the drafter, the rows, the context
 and a busy machine. The clock decides no text: a session heeds the rule only where the number of drafted tokens cannot
@@ -23,7 +23,7 @@ FIRST = 2  # plain rounds before anything is drafted, where nothing else tells w
 TOLERATED = 1.5  # plain passes lost before drafting pauses
 WORST = 1.0  # plain passes that one round can lose, so that a hiccup of the machine decides nothing by itself
 SHORTEST, LONGEST = 32, 256  # plain rounds of a pause, by the number of tries
-BUDGET = 0.02  # of plain passes, for reading before a try: makes the next pause longer where that was dear
+BUDGET = 0.02  # of plain passes, for tries that lose much: makes the next pause longer
 DECAY = 0.95  # of older rounds, a round: the last twenty or so count
 KEPT = 9  # newest plain passes, whose median is the price of one
 
@@ -38,11 +38,12 @@ class Pausing:
     rounds: float = 0.0  # that drafted, older ones counting less; and what they brought and took
     tokens: float = 0.0
     passes: float = 0.0
-    reading: float = 0.0  # plain passes that the first draft after the last pause lost, as it read what was written
+    # Plain passes that the rounds lost since nothing was owed; gains stand below zero.
+    losses: deque[float] = field(default_factory=lambda: deque(maxlen=SHORTEST))
+    reading: float = 0.0  # plain passes that this try lost as it read what was written meanwhile
     left: int = 0  # plain rounds before the next try
     pause: int = 0  # length of the newest pause; 0: drafting pays
     beside: bool = False
-    catching_up: bool = False  # the first round of a try reads what was written meanwhile, and is not judged
 
     @property
     def drafts(self) -> bool:
@@ -53,14 +54,16 @@ class Pausing:
     def state(self) -> dict[str, Any]:
         """What it knows, for the header of a trace."""
         numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes", "reading")}
-        return {"plain_ns": list(self.plain_ns), **numbers, "left": self.left, "pause": self.pause}
+        losses = [round(loss, 4) for loss in self.losses]
+        return {"plain_ns": list(self.plain_ns), **numbers, "losses": losses, "left": self.left, "pause": self.pause}
 
     def price(self, ns: int) -> None:
         """Learn what a plain pass took that was timed between two rounds."""
         self.plain_ns.append(ns)
 
-    def take(self, number: int, ns: int, tokens: int, drafted: bool) -> str | None:
-        """Learn from a round: its number, nanoseconds, committed tokens, and whether the drafter was asked.
+    def take(self, number: int, ns: int, tokens: int, drafted: bool, read: int = 0) -> str | None:
+        """Learn from a round: its number, nanoseconds, committed tokens, whether the drafter was asked, and how many
+        tokens of the text it then read.
 
         What there is to say where drafting pauses or goes on: one line, or None.
         """
@@ -70,25 +73,34 @@ class Pausing:
             return None
         if self.left or not self.plain_ns:
             return None  # what was drafted before the pause is judged to its end
-        taken = ns / median_low(self.plain_ns)
-        if self.catching_up:
-            self.catching_up, self.reading = False, max(0.0, taken - tokens)
+        loss = ns / median_low(self.plain_ns) - tokens
+        if read >= SHORTEST:  # as long a text is not read every round
+            self.reading += max(0.0, loss) if self.pause else 0.0
             return None
-        passes = min(taken, tokens + WORST)
+        self.losses.append(loss)
+        loss = min(loss, self._most)
         self.rounds, self.tokens, self.passes = (
-            DECAY * old + new for old, new in ((self.rounds, 1), (self.tokens, tokens), (self.passes, passes))
+            DECAY * old + new for old, new in ((self.rounds, 1), (self.tokens, tokens), (self.passes, tokens + loss))
         )
-        self.owed = max(0.0, self.owed + passes - tokens)
+        self.owed = max(0.0, self.owed + min(loss, WORST))
         if self.owed >= TOLERATED and self.passes > self.tokens:
             return self._pause(number)
-        if self.pause and not self.owed:
-            self.pause = 0
-            return f"drafting again: {self._said}"
+        if not self.owed:
+            pause, self.pause, self.reading = self.pause, 0, 0.0
+            self.losses.clear()
+            return f"drafting again: {self._said}" if pause else None
         return None
 
+    @property
+    def _most(self) -> float:
+        """Plain passes that a round can be said to have lost, by what others do: the rest is a hiccup's."""
+        return median_low(self.losses) + WORST
+
     def _pause(self, number: int) -> str:
-        self.left = self.pause = max(min(LONGEST, 2 * self.pause or SHORTEST), ceil(self.reading / BUDGET))
-        self.owed, self.catching_up = TOLERATED / 2, True
+        lost = self.reading + sum(min(loss, self._most) for loss in self.losses)
+        self.left = self.pause = max(min(LONGEST, 2 * self.pause or SHORTEST), ceil((lost - TOLERATED) / BUDGET))
+        self.owed, self.reading = TOLERATED / 2, 0.0
+        self.losses.clear()
         return f"not drafting: {self._said}; next try at r{number + self.left + 1}"
 
     @property

@@ -24,7 +24,7 @@ class Turns(Pausing):
 
     n = 0
 
-    def take(self, number: int, ns: int, tokens: int, drafted: bool) -> str | None:
+    def take(self, number: int, ns: int, tokens: int, drafted: bool, read: int = 0) -> str | None:
         self.n = number
         return "a word" if number == 3 else None
 

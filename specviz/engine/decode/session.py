@@ -221,7 +221,8 @@ class Session:
         now.observe_ns = time.perf_counter_ns() - now.ended_ns
         if pausing is not None:
             took = now.ended_ns - now.started_ns
-            notice = pausing.take(self.number, took, len(now.tokens), drafted=asked is not None)
+            read = (now.kv_after["draft"] or 0) - (now.kv_before["draft"] or 0)
+            notice = pausing.take(self.number, took, len(now.tokens), asked is not None, read)
             if notice is not None:
                 now.facts.append(Warn(code="auto", message=notice))
         if self.sink:
