@@ -29,7 +29,7 @@ def tables(kind: str) -> str:
 
 def _table(file: Path) -> str:
     report: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    own, same = report["machine"], {found["arm"]: found for found in report["equality"]}
+    own, same = report["machine"], {texts["arm"]: texts for texts in report["equality"]}
     of = {ratio["arm"]: (ratio["value"], *ratio["interval"]) for ratio in report["ratios"] if ratio["base"] == "ar"}
     for ratio in report["ratios"]:
         if ratio["arm"] == "ar":

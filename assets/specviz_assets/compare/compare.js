@@ -7,13 +7,13 @@ const mounted = new WeakMap();
 const ruler = document.createElement("canvas").getContext("2d");
 
 function el(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (name === "text") made.textContent = value;
-    else if (value !== null && value !== undefined) made.setAttribute(name, value);
+    if (name === "text") element.textContent = value;
+    else if (value !== null && value !== undefined) element.setAttribute(name, value);
   }
-  made.append(...children);
-  return made;
+  element.append(...children);
+  return element;
 }
 
 function groundOf(host) {
@@ -70,16 +70,16 @@ class ScoreView {
 
   line(columns) {
     const { score } = this, high = RULER + score.lanes.length * ROW;
-    const made = el("div", { class: "line", style: `height: ${high}px` });
+    const box = el("div", { class: "line", style: `height: ${high}px` });
     for (const { k, x, wide } of columns) {
       const at = score.first + k;
-      if ((at + 1) % 5 === 0 || k === columns[0].k) made.append(el("span", { class: "number", "aria-hidden": "true", text: at + 1, style: `left: ${x}px; width: ${wide}px` }));
+      if ((at + 1) % 5 === 0 || k === columns[0].k) box.append(el("span", { class: "number", "aria-hidden": "true", text: at + 1, style: `left: ${x}px; width: ${wide}px` }));
       if (score.parted && at === score.n_same) {
-        made.append(el("span", { class: "parting", style: `left: ${x - GAP / 2 - 1}px` }, el("b", { text: "first difference" })));
+        box.append(el("span", { class: "parting", style: `left: ${x - GAP / 2 - 1}px` }, el("b", { text: "first difference" })));
       }
     }
-    score.lanes.forEach((lane, row) => made.append(...this.lane(lane, row, columns)));
-    return made;
+    score.lanes.forEach((lane, row) => box.append(...this.lane(lane, row, columns)));
+    return box;
   }
 
   lane(lane, row, columns) {
@@ -98,9 +98,9 @@ class ScoreView {
     for (const { k, x, wide } of columns) {
       const token = lane.tokens[k];
       if (!token) continue;
-      const [shown, mark, said] = token, look = score.marks[mark];
+      const [shown, mark, words] = token, look = score.marks[mark];
       const apart = score.parted && row > 0 && shown !== score.lanes[0].tokens[k]?.[0];
-      cells.append(el("button", { type: "button", role: "gridcell", class: apart ? "token apart" : "token", tabindex: -1, "aria-label": said, title: said, text: shown,
+      cells.append(el("button", { type: "button", role: "gridcell", class: apart ? "token apart" : "token", tabindex: -1, "aria-label": words, title: words, text: shown,
         "data-at": score.first + k, "data-lane": row, "data-mark": mark,
         style: `left: ${x}px; top: ${top + 4}px; width: ${wide}px; --c: ${look ? look[this.theme === "dark" ? 1 : 2] : "currentColor"}` }));
     }

@@ -29,24 +29,24 @@ async function fetched(data, more, run) {
 async function ordered(data, command) {
   const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.key };
   const answer = await fetch(data.command, { method: "POST", headers, body: JSON.stringify(command) });
-  const said = await answer.json();
-  if (!said.ok) throw new Error(said.message);
+  const reply = await answer.json();
+  if (!reply.ok) throw new Error(reply.message);
 }
 
 // `last`: the page goes; what it says is sent all the same.
 async function saidInRoom(data, word, last) {
   const headers = { "Content-Type": "application/json", "X-Specviz-Token": word.room === "lead" ? data.roomKey : data.token };
   const answer = await fetch(data.room, { method: "POST", headers, body: JSON.stringify(word), keepalive: last });
-  const said = await answer.json();
-  if (!said.ok) throw new Error(said.message);
+  const reply = await answer.json();
+  if (!reply.ok) throw new Error(reply.message);
 }
 
 async function askedAgain(data, question) {
   const headers = { "Content-Type": "application/json", "X-Specviz-Token": data.token };
   const answer = await fetch(data.whatIf, { method: "POST", headers, body: JSON.stringify({ run: data.run, ...question }) });
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(said.message ?? `the server says ${answer.status}`);
-  return said;
+  const reply = await answer.json();
+  if (!answer.ok) throw new Error(reply.message ?? `the server says ${answer.status}`);
+  return reply;
 }
 
 function groundOf(host) {
@@ -104,7 +104,7 @@ function togetherOf(data, held) {
       held.trigger(name, value);
     },
   });
-  held.hears = (told) => room.hear(told);
+  held.hears = (presence) => room.hear(presence);
   if (!data.events) held.roomFeed = new Feed(data.roomEvents, () => {}, () => {}, held.hears);
   return room;
 }
@@ -119,7 +119,7 @@ function followed(mount, data, held, options) {
     points: (run, from) => fetched(data, `&points=${from}`, run),
     order: (command) => ordered(data, command),
     next: data.manner && data.key ? (run, method) => fetched(data, `&knobs=${encodeURIComponent(method)}`, run) : null,
-    told: (told) => held.hears?.(told),
+    told: (presence) => held.hears?.(presence),
     // Models came or went, here or in another tab: the script is to run, once.
     compare: ({ core }) => {
       if (core === held.core || core === held.told) return;
@@ -229,7 +229,7 @@ const AWAY_MS = 30000; // where the way was not gone after all (the server is aw
 let away = -AWAY_MS;
 addEventListener("click", (event) => {
   const elsewhere = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey; // another tab
-  const link = event.composedPath().find((each) => each instanceof HTMLAnchorElement && each.href);
+  const link = event.composedPath().find((part) => part instanceof HTMLAnchorElement && part.href);
   if (elsewhere || !link || link.target || link.download) return;
   if (link.origin === location.origin && link.pathname !== location.pathname) away = performance.now();
 }, true);
@@ -281,9 +281,9 @@ export default function (component) {
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link. The address may lead to
   // the place that was answered last, where the answer to a later one never came: `went` counts how often it led.
   const led = data.went !== held.went;
-  const told = led ? -1 : held.pending.indexOf(data.at);
+  const at = led ? -1 : held.pending.indexOf(data.at);
   if (led) held.pending.length = 0;
-  if (told >= 0) held.pending.splice(0, told + 1);
+  if (at >= 0) held.pending.splice(0, at + 1);
   else if (data.at && (led || data.at !== held.at)) {
     held.last = data.at;
     held.stage.visit(data.at).then(() => data.bare && along(held));

@@ -73,8 +73,8 @@ export function fill(element, ...children) {
 }
 
 export function button(name, label, onclick, words = "") {
-  const made = el("button", { type: "button", title: label, "aria-label": label, onclick, "data-do": name });
-  if (ICONS[name]) made.append(icon(name));
-  if (words) made.append(el("span", { text: words }));
-  return made;
+  const control = el("button", { type: "button", title: label, "aria-label": label, onclick, "data-do": name });
+  if (ICONS[name]) control.append(icon(name));
+  if (words) control.append(el("span", { text: words }));
+  return control;
 }

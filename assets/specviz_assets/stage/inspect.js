@@ -8,11 +8,11 @@ const percent = (value) => `${(Math.max(0, Math.min(1, value)) * 100).toFixed(2)
 export function gauge({ u, thr, lo, hi }, why, falls, ms) {
   const drawn = lo !== undefined && hi !== undefined, from = drawn ? lo : 0, to = Math.min(1, drawn ? hi : thr);
   if (u === undefined || Number.isNaN(to)) return null; // nothing was drawn, or not yet
-  const row = why.rows?.find((each) => each.label === "u");
+  const row = why.rows?.find((fact) => fact.label === "u");
   const text = row ? `u ${row.value} ${row.note ?? ""}`.trim() : "";
   const needle = el("div", { class: "needle", style: `left: ${percent(u)}` });
   const band = el("div", { class: "band", style: `left: ${percent(from)}; width: ${percent(to - from)}` });
-  const made = el("div", { class: `gauge ${from <= u && u < to ? "inside" : "outside"}`, role: "img", "aria-label": text },
+  const gauge = el("div", { class: `gauge ${from <= u && u < to ? "inside" : "outside"}`, role: "img", "aria-label": text },
     el("div", { class: "scale" }, band, needle),
     el("div", { class: "ends", "aria-hidden": "true" }, el("span", { text: "0" }), el("span", { text }), el("span", { text: "1" })));
   if (falls) {
@@ -20,7 +20,7 @@ export function gauge({ u, thr, lo, hi }, why, falls, ms) {
       { transform: "translate(-50%, 0)", opacity: 1 }], { duration: ms * 0.6, easing: "cubic-bezier(.5,0,.6,1.4)" });
     band.animate([{ transform: "scaleX(0)" }, { transform: "scaleX(1)" }], { duration: ms * 0.3, easing: "ease-out" });
   }
-  return made;
+  return gauge;
 }
 
 // Numbers, each with its name and perhaps a bar.
@@ -101,8 +101,8 @@ export class Scale {
     }
     const state = page.states[k].get(moment.selected), why = page.reasons[k].get(moment.selected);
     if (!why) return;
-    const tests = page.moments.filter((each) => each.phase === 4).length;
-    const order = page.moments.slice(0, k + 1).filter((each) => each.phase === 4).length;
+    const tests = page.moments.filter((moment) => moment.phase === 4).length;
+    const order = page.moments.slice(0, k + 1).filter((moment) => moment.phase === 4).length;
     this.box.style.setProperty("--c", `var(--m-${why.mark})`);
     const verdict = el("span", { class: "verdict" }, el("b", { text: marks[why.mark].glyph }), ` ${marks[why.mark].word}`);
     this.box.replaceChildren(
@@ -157,13 +157,13 @@ export class KnobRow {
   show(page) {
     const moved = new Map((page.changes ?? []).map(([label, old, now]) => [label, `${old} → ${now}`]));
     page.knobs.forEach(([text, share, idle], n) => {
-      const made = this.chips[n];
-      if (!made) return;
-      put(made.value, moved.get(this.looks[n].label) ?? text);
-      made.chip.hidden = Boolean(idle);
-      made.chip.classList.toggle("moved", moved.has(this.looks[n].label));
-      made.level.style.setProperty("--share", share ?? 0);
-      made.level.parentElement.classList.toggle("none", share === null);
+      const knob = this.chips[n];
+      if (!knob) return;
+      put(knob.value, moved.get(this.looks[n].label) ?? text);
+      knob.chip.hidden = Boolean(idle);
+      knob.chip.classList.toggle("moved", moved.has(this.looks[n].label));
+      knob.level.style.setProperty("--share", share ?? 0);
+      knob.level.parentElement.classList.toggle("none", share === null);
     });
     this.fold();
     put(this.last, page.last ?? "");

@@ -105,8 +105,8 @@ export class Moves extends Picture {
       put(this.said, by > 0 ? "No rejection comes after this one." : "No rejection comes before this one.");
       return;
     }
-    const found = await this.pages.get(index, this.last).then((page) => this.failed(page), () => []);
-    await this.go(index, found.length ? (by > 0 ? found[0] : found.at(-1)) : -1); // which says what cannot be fetched
+    const failed = await this.pages.get(index, this.last).then((page) => this.failed(page), () => []);
+    await this.go(index, failed.length ? (by > 0 ? failed[0] : failed.at(-1)) : -1); // which says what cannot be fetched
   }
 
   failed(page) {
@@ -119,12 +119,12 @@ export class Moves extends Picture {
     if (!this.source?.further || !this.head?.more || this.gone) return false;
     const { points, queries } = this.head;
     const from = Math.max(0, points.length - 1); // the last one may have been read in part
-    const found = await this.source.further(from);
+    const part = await this.source.further(from);
     if (this.gone) return false;
     points.length = from;
-    points.push(...found.points);
-    found.queries.forEach((query, n) => (queries[n] ? Object.assign(queries[n], query) : queries.push(query)));
-    this.head.more = found.more ?? false;
+    points.push(...part.points);
+    part.queries.forEach((query, n) => (queries[n] ? Object.assign(queries[n], query) : queries.push(query)));
+    this.head.more = part.more ?? false;
     this.talk.grow(from);
     this.time.setHead(this.head);
     if (this.page) this.time.show(this.index, this.k, this.page.moments.length, this.moving);

@@ -48,15 +48,15 @@ function bars(names, w, high, dense) {
   const rows = dense ? [high / 2 - 8, high / 2 - 4.5] : [high / 2 - 31, high / 2 - 16];
   return names.flatMap((name, k) => {
     const y = rows[k];
-    const made = [
+    const shapes = [
       svg("rect", { class: `track ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
       svg("rect", { class: `fill ${name}`, x: left, y, width: w - left - right, height: tall, rx: tall / 2 }),
     ];
     if (!dense) {
-      made.push(svg("text", { class: "letter", x: 11, y: y + 7, text: name }));
-      made.push(svg("text", { class: `number ${name}`, x: w - 9, y: y + 7, "text-anchor": "end" }));
+      shapes.push(svg("text", { class: "letter", x: 11, y: y + 7, text: name }));
+      shapes.push(svg("text", { class: `number ${name}`, x: w - 9, y: y + 7, "text-anchor": "end" }));
     }
-    return made;
+    return shapes;
   });
 }
 
@@ -93,7 +93,7 @@ export function dressNode(tree, node, group, state, moment, marks) {
     const number = group.querySelector(`.number.${name}`);
     if (number) put(number, texts[name] ?? "");
   }
-  const said = [node.shown, look.word, node.badge, texts.q && `q ${texts.q}`, texts.p && `p ${texts.p}`, texts.ratio && `p/q ${texts.ratio}`, texts.u && `u ${texts.u}`];
-  group.setAttribute("aria-label", said.filter(Boolean).join(", "));
+  const label = [node.shown, look.word, node.badge, texts.q && `q ${texts.q}`, texts.p && `p ${texts.p}`, texts.ratio && `p/q ${texts.ratio}`, texts.u && `u ${texts.u}`];
+  group.setAttribute("aria-label", label.filter(Boolean).join(", "));
   group.setAttribute("aria-level", node.column + 1);
 }

@@ -12,9 +12,9 @@ export class Pages {
   // The round, from memory or fetched; the one after it is fetched ahead. One that was open is fetched again.
   get(index, last) {
     if (this.open.has(index)) this.drop(index);
-    const found = this.held.get(index) ?? this.fetch(index);
+    const page = this.held.get(index) ?? this.fetch(index);
     if (index < last && !this.held.has(index + 1)) this.fetch(index + 1).catch(() => {});
-    return found;
+    return page;
   }
 
   drop(index) {

@@ -27,7 +27,7 @@ export class PanelRow {
       const above = around.getBoundingClientRect().top - (scroller ? view.getBoundingClientRect().top : 0) + view.scrollTop;
       around.style.setProperty("--above", `${Math.round(above)}px`);
     });
-    for (const each of view.children) watch.observe(each);
+    for (const row of view.children) watch.observe(row);
   }
 
   // `panels`: of each its id, its title, and why it has nothing to say ("": it has). Such a one is grey, and opens on the

@@ -55,7 +55,7 @@ export class Picture {
     this.tree.clear();
     this.why.clear();
     this.scale.box.classList.remove("seen");
-    for (const each of [this.counts, this.time.label]) put(each, "");
+    for (const line of [this.counts, this.time.label]) put(line, "");
   }
 
   knobRow() {
@@ -68,7 +68,7 @@ export class Picture {
     put(this.badge, badge ? `${SIGNS[tone] ?? "?"} ${badge}` : "");
     this.title.title = [title, this.explained].filter(Boolean).join("\n");
     this.badge.title = badge ?? "";
-    for (const each of Object.keys(SIGNS)) this.badge.classList.toggle(each, each === tone);
+    for (const kind of Object.keys(SIGNS)) this.badge.classList.toggle(kind, kind === tone);
   }
 
   lay(head) {

@@ -33,7 +33,7 @@ export class PosedStage extends Stage {
     this.box.classList.toggle("pinned", this.chosen !== null);
     this.time.draw(); // now, not when the browser tells of its new size
     this.time.show(this.index, this.k, this.page.moments.length, false);
-    for (const each of this.box.getAnimations({ subtree: true })) each.finish();
+    for (const animation of this.box.getAnimations({ subtree: true })) animation.finish();
   }
 
   tell() {}

@@ -12,7 +12,7 @@ export class Room {
   constructor(stage, options) {
     Object.assign(this, { stage, ...options, told: { lead: null }, mode: "", wasAway: false, last: null });
     const digits = crypto.getRandomValues(new Uint32Array(2));
-    this.who = [...digits].map((each) => each.toString(36)).join("");
+    this.who = [...digits].map((digit) => digit.toString(36)).join("");
     this.presents = button("present", "presenter mode: large, dark, by keys alone (p)", () => this.turn());
     this.follows = el("button", { type: "button", class: "follows", hidden: true, onclick: () => this.turnFollow() });
     this.line = el("p", { class: "roomline", role: "status" });
@@ -154,8 +154,8 @@ export class Room {
 
   // Following -------------------------------------------------------------------------------------------------------
 
-  hear(told) {
-    this.told = told;
+  hear(presence) {
+    this.told = presence;
     this.paint();
     if (this.following) this.goAlong();
   }

@@ -20,19 +20,19 @@ function download(blob, name) {
 }
 
 // A file that somebody else makes; a long one takes a while, and is asked for once at a time.
-async function fetchFile(line, made, promise, name) {
-  if (made.getAttribute("aria-busy") === "true") return;
-  made.setAttribute("aria-busy", true);
+async function fetchFile(line, item, promise, name) {
+  if (item.getAttribute("aria-busy") === "true") return;
+  item.setAttribute("aria-busy", true);
   put(line, "it is being made…");
   try {
     download(await promise(), name());
     put(line, `saved as ${name()}`);
-    made.removeAttribute("aria-busy");
+    item.removeAttribute("aria-busy");
     return true;
   } catch (error) {
     put(line, `The file cannot be made: ${error.message}`);
   }
-  made.removeAttribute("aria-busy");
+  item.removeAttribute("aria-busy");
   return false;
 }
 
@@ -62,22 +62,22 @@ export function shareMenu(stage) {
   if (!save && !share) return null;
   const items = el("div", { role: "menu", "aria-label": "save or share" }), line = el("p", { class: "dim", role: "status" });
   const item = (name, words, deed) => {
-    const made = el("button", { type: "button", role: "menuitem", "data-share": name, text: words });
-    made.onclick = async () => {
-      if (await deed(made) && !list.hidden) {
+    const entry = el("button", { type: "button", role: "menuitem", "data-share": name, text: words });
+    entry.onclick = async () => {
+      if (await deed(entry) && !list.hidden) {
         show(false);
         opener.focus();
       }
     };
-    items.append(made);
+    items.append(entry);
   };
-  if (save) item("html", "the run as one HTML file", (made) => fetchFile(line, made, save, () => `${stage.head.name}.html`));
+  if (save) item("html", "the run as one HTML file", (entry) => fetchFile(line, entry, save, () => `${stage.head.name}.html`));
   if (share) {
     for (const [kind, words] of SHARED) {
-      item(kind, words, (made) => {
+      item(kind, words, (entry) => {
         const name = named(stage, kind);
         const make = () => (HERE.includes(kind) ? pictureOf(stage, kind) : share(asked(stage, kind)));
-        return fetchFile(line, made, make, () => name);
+        return fetchFile(line, entry, make, () => name);
       });
     }
     item("link", "copy link to this place", () => copyLink(stage, line));

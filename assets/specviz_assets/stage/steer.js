@@ -24,7 +24,7 @@ export class Steer {
   setHead(head) {
     this.made = head.knobs.map((knob) => new Knob(knob, this.ask));
     const first = this.made.filter((each) => each.first);
-    this.list.replaceChildren(...first.map((each) => each.box));
+    this.list.replaceChildren(...first.map((control) => control.box));
     this.rest.replaceChildren(...this.made.filter((each) => !each.first).map((each) => each.box));
     lacks(this.absent, head);
   }
@@ -44,10 +44,10 @@ export class Steer {
       this.both.hidden = !(ab && this.mayBoth);
     }
     now.knobs.forEach((knob, n) => {
-      const made = this.made?.[n];
-      made?.hear(knob, running);
-      const to = made?.first && !knob.idle ? this.list : this.rest;
-      if (made && made.box.parentNode !== to) to.append(made.box);
+      const control = this.made?.[n];
+      control?.hear(knob, running);
+      const to = control?.first && !knob.idle ? this.list : this.rest;
+      if (control && control.box.parentNode !== to) to.append(control.box);
     });
     this.more.hidden = !this.rest.childElementCount;
     put(this.last, now.last ?? "");
@@ -74,16 +74,16 @@ export class Knob {
 
   make() {
     const { kind, look } = this;
-    const told = { "aria-label": `${look.label} ${look.name}`, onchange: () => this.moved() };
-    if (kind === "switch") return el("input", { type: "checkbox", role: "switch", ...told });
-    if (kind === "choice") return el("select", told, ...(look.choices ?? []).map((value) => el("option", { value, text: value })));
+    const common = { "aria-label": `${look.label} ${look.name}`, onchange: () => this.moved() };
+    if (kind === "switch") return el("input", { type: "checkbox", role: "switch", ...common });
+    if (kind === "choice") return el("select", common, ...(look.choices ?? []).map((value) => el("option", { value, text: value })));
     const range = { min: look.lo, max: look.hi, step: kind === "slide" ? look.step ?? 1 : "any" };
-    const made = el("input", { type: kind === "slide" ? "range" : "number", ...range, ...told });
-    made.oninput = () => {
+    const input = el("input", { type: kind === "slide" ? "range" : "number", ...range, ...common });
+    input.oninput = () => {
       this.held = true;
-      if (kind === "slide") put(this.value, made.value);
+      if (kind === "slide") put(this.value, input.value);
     };
-    return made;
+    return input;
   }
 
   moved() {

@@ -12,8 +12,8 @@ export class Talk {
     this.title = el("h2", { text: "Text" });
     this.box = el("section", { class: "talk", "aria-label": "conversation" }, this.title, this.scroll);
     this.text.onclick = (event) => {
-      const found = event.target.closest?.("[data-index]");
-      if (found) this.go(Number(found.dataset.index), event.target.dataset?.node);
+      const piece = event.target.closest?.("[data-index]");
+      if (piece) this.go(Number(piece.dataset.index), event.target.dataset?.node);
     };
   }
 
@@ -64,7 +64,7 @@ export class Talk {
 
   // The text before round `index`, its own where it is committed, else what is on the table.
   show(index, page, k, motion) {
-    const query = this.head.queries.findLast((each) => each.first <= index);
+    const query = this.head.queries.findLast((prompt) => prompt.first <= index);
     if (query !== this.query) this.lay(query);
     const moment = page.moments[k], written = moment.phase === 6;
     const upto = index - query.first + (written ? 1 : 0);
@@ -90,11 +90,11 @@ export class Talk {
   // Where the tokens of this round stand now that they are text: by node, the closing one last.
   spots(index) {
     const turn = this.rounds?.[index - this.query.first];
-    const found = new Map();
+    const spots = new Map();
     for (const token of turn?.children ?? []) {
       const node = Number(token.dataset.node);
-      found.set(node < 0 ? CLOSING : node, token);
+      spots.set(node < 0 ? CLOSING : node, token);
     }
-    return found;
+    return spots;
   }
 }

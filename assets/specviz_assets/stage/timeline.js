@@ -90,12 +90,12 @@ export class Timeline {
     const most = Math.max(...points.map((point) => point.n ?? 0), 1);
     const foot = 14, head = 12;
     points.forEach((point, n) => {
-      const each = (high - foot - head) / most, x = n * slot, wide = Math.max(1, slot - gap);
+      const unit = (high - foot - head) / most, x = n * slot, wide = Math.max(1, slot - gap);
       const bar = (first, last, mark) => {
-        const tall = Math.max(2, each * (last - first));
+        const tall = Math.max(2, unit * (last - first));
         paint.fillStyle = colour(mark);
         paint.beginPath();
-        paint.roundRect(x + gap / 2, high - foot - each * first - tall, wide, tall, Math.min(3, slot / 3, tall / 2));
+        paint.roundRect(x + gap / 2, high - foot - unit * first - tall, wide, tall, Math.min(3, slot / 3, tall / 2));
         paint.fill();
       };
       paint.globalAlpha = 0.85;
@@ -141,9 +141,9 @@ export class Timeline {
   face(playing) {
     if (this.playing === playing) return;
     this.playing = playing;
-    const made = button(playing ? "pause" : "play", playing ? "pause (space)" : "play (space)", null);
-    this.play.replaceChildren(...made.childNodes);
-    this.play.title = made.title;
-    this.play.setAttribute("aria-label", made.title);
+    const face = button(playing ? "pause" : "play", playing ? "pause (space)" : "play (space)", null);
+    this.play.replaceChildren(...face.childNodes);
+    this.play.title = face.title;
+    this.play.setAttribute("aria-label", face.title);
   }
 }

@@ -145,18 +145,18 @@ export class TreeView {
   // lines where that makes it larger.
   best() {
     const { page, shape, at, words } = this;
-    let found;
+    let best;
     for (const tried of [ROOMY, DENSE]) {
-      found = null;
+      best = null;
       for (let lines = 1; lines <= (page.n_rows > 2 ? 1 : this.box.clientWidth < NARROW ? LINES + 1 : LINES); lines += 1) {
         this.measure(tried, lines);
         const { s } = this.whole();
-        if (!found || s > found.s * 1.05) found = { shape: tried, lines, s, key: `${tried.row} ${lines}` };
+        if (!best || s > best.s * 1.05) best = { shape: tried, lines, s, key: `${tried.row} ${lines}` };
       }
-      if (found.s >= this.smallest(tried)) break;
+      if (best.s >= this.smallest(tried)) break;
     }
     Object.assign(this, { shape, at, words });
-    return found;
+    return best;
   }
 
   // Columns are as wide as their widest token; the places are in the picture's own units.

@@ -13,7 +13,7 @@ const number = (value) => String(Math.round(value * 100) / 100);
 function colour(value) {
   const [, r, g, b, a] = /^color\(srgb ([\d.e-]+) ([\d.e-]+) ([\d.e-]+)(?: \/ ([\d.e-]+))?\)$/.exec(value) ?? [];
   if (r === undefined) return value;
-  return `rgba(${[r, g, b].map((each) => Math.round(each * 255))}, ${a ?? 1})`;
+  return `rgba(${[r, g, b].map((part) => Math.round(part * 255))}, ${a ?? 1})`;
 }
 
 const seen = (style) => style.display !== "none" && style.visibility === "visible" && style.opacity !== "0";
@@ -137,18 +137,18 @@ export class Vector {
   shape(element, into) {
     const style = getComputedStyle(element), written = element.tagName === "text";
     if (!seen(style)) return;
-    const made = svg(element.tagName);
-    if (style.transform !== "none") made.setAttribute("transform", style.transform);
+    const shape = svg(element.tagName);
+    if (style.transform !== "none") shape.setAttribute("transform", style.transform);
     if (element.tagName === "g") {
-      if (style.opacity !== "1") made.setAttribute("opacity", style.opacity);
-      for (const child of element.children) this.shape(child, made);
+      if (style.opacity !== "1") shape.setAttribute("opacity", style.opacity);
+      for (const child of element.children) this.shape(child, shape);
     } else {
-      for (const { name, value } of element.attributes) if (!["class", "style", "data-edge"].includes(name)) made.setAttribute(name, value);
-      for (const name of written ? LETTERS : SHAPE) if (style[name] && style[name] !== "auto") made.setAttribute(name, colour(style[name]));
-      if (written) Object.assign(made, { textContent: element.textContent }).setAttribute("style", "white-space: pre");
-      if (written && style.textDecorationLine !== "none") made.setAttribute("text-decoration", style.textDecorationLine);
+      for (const { name, value } of element.attributes) if (!["class", "style", "data-edge"].includes(name)) shape.setAttribute(name, value);
+      for (const name of written ? LETTERS : SHAPE) if (style[name] && style[name] !== "auto") shape.setAttribute(name, colour(style[name]));
+      if (written) Object.assign(shape, { textContent: element.textContent }).setAttribute("style", "white-space: pre");
+      if (written && style.textDecorationLine !== "none") shape.setAttribute("text-decoration", style.textDecorationLine);
     }
-    into.append(made);
+    into.append(shape);
   }
 
   // What is painted on a canvas, as sharp as it is there.

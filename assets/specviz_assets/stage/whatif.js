@@ -79,13 +79,13 @@ export class WhatIfStage extends Stage {
   rule(verifier) {
     this.keepTo(false);
     this.change.verifier = verifier === this.answer?.own ? null : verifier;
-    const cuts = new Set((this.own?.knobs ?? []).filter((each) => each.cuts).map(({ knob }) => knob.name));
+    const cuts = new Set((this.own?.knobs ?? []).filter((way) => way.cuts).map(({ knob }) => knob.name));
     for (const name of Object.keys(this.change.knobs)) if (!cuts.has(name)) delete this.change.knobs[name]; // of another rule
     this.ask();
   }
 
   alter(what, name, value) {
-    const knob = what === "knobs" ? this.own?.knobs.find((each) => each.knob.name === name) : undefined;
+    const knob = what === "knobs" ? this.own?.knobs.find((way) => way.knob.name === name) : undefined;
     const own = what === "knobs" ? knob?.knob.value : this.own?.draws[name], step = knob ? knob.knob.step ?? 1 : 0.001;
     this.keepTo(knob?.alone ?? false);
     if (same(value, own, step)) delete this.change[what][name];
@@ -96,7 +96,7 @@ export class WhatIfStage extends Stage {
   // What is replayed from the text is asked with nothing else changed.
   keepTo(alone) {
     const { change } = this;
-    const others = (this.own?.knobs ?? []).filter((each) => Boolean(each.alone) !== alone).map(({ knob }) => knob.name);
+    const others = (this.own?.knobs ?? []).filter((way) => Boolean(way.alone) !== alone).map(({ knob }) => knob.name);
     for (const name of others) delete change.knobs[name];
     if (alone) Object.assign(change, { verifier: null, uniforms: {} });
   }

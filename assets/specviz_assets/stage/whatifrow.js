@@ -47,13 +47,13 @@ export class WhatIfRow extends KnobRow {
     const key = [knob.moves, knob.lo, knob.hi, knob.step].join();
     const held = this.moving.get(knob.name);
     if (held?.key === key) return held;
-    const made = new Knob(knob, this.move);
-    made.key = key;
-    if (made.kind === "slide") {
-      made.input.addEventListener("input", () => this.move(knob.name, Number(made.input.value)));
+    const control = new Knob(knob, this.move);
+    control.key = key;
+    if (control.kind === "slide") {
+      control.input.addEventListener("input", () => this.move(knob.name, Number(control.input.value)));
     }
-    this.moving.set(knob.name, made);
-    return made;
+    this.moving.set(knob.name, control);
+    return control;
   }
 
   show(page) {

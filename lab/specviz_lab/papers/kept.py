@@ -54,7 +54,9 @@ def keep_counts(name: str, key: str, prompts: Mapping[str, Mapping[str, Mapping[
     path = FOLDER / f"{name}.json"
     known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     names = list(next(iter(next(iter(prompts.values())).values())))
-    lines = {place: {arm: [told[n] for n in names] for arm, told in arms.items()} for place, arms in prompts.items()}
+    lines = {
+        place: {arm: [counts[n] for n in names] for arm, counts in arms.items()} for place, arms in prompts.items()
+    }
     where = {"machine": machine.processor(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "how": f"`{command}`"}
     known.setdefault("counts", {})[key] = {**where, "names": names, "prompts": lines}
     path.parent.mkdir(exist_ok=True)
@@ -63,8 +65,8 @@ def keep_counts(name: str, key: str, prompts: Mapping[str, Mapping[str, Mapping[
 
 def ratio(prompts: Iterable[Counted], top: str, bottom: str) -> RatioOfSums:
     """Of two sums, with prompts as the units."""
-    told = list(prompts)
-    return RatioOfSums([of[top] for of in told], [of[bottom] for of in told])
+    counts = list(prompts)
+    return RatioOfSums([of[top] for of in counts], [of[bottom] for of in counts])
 
 
 def _note(entry: Mapping[str, Any]) -> str:

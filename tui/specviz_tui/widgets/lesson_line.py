@@ -131,10 +131,10 @@ class LessonLine(Horizontal):
             result = state.result
             words = f"That was it. {result.right} of {result.asked} answered right at the first try."
             more = "the list of lessons" if next_lesson(state.script.id) is None else "the next lesson"
-            said = Text(words, style=STRONG)
+            farewell = Text(words, style=STRONG)
             if state.script.can:
-                said.append(f"{gap}Can you say now {state.script.can}?", style=tint)
-            return said.append(f"{gap}L: {more} · esc: stay in this recording", FAINT)
+                farewell.append(f"{gap}Can you say now {state.script.can}?", style=tint)
+            return farewell.append(f"{gap}L: {more} · esc: stay in this recording", FAINT)
         if question is not None:
             return _asked(state, question, "" if low and state.verdict is not None else f"{step.say}{gap}", tint, gap)
         text = Text(step.say)

@@ -79,8 +79,8 @@ def _regime() -> ComputedTable:
     for temperature in _TEMPERATURES:
         prompts, note = counts("hsd", f"T {temperature}")
         for gamma in _GAMMAS:
-            told = [arms[str(gamma)] for arms in prompts.values()]
-            base, capped = (ratio(told, rule, "rounds") for rule in (TOKENWISE, CAPPED))
+            by_prompt = [arms[str(gamma)] for arms in prompts.values()]
+            base, capped = (ratio(by_prompt, rule, "rounds") for rule in (TOKENWISE, CAPPED))
             gain = difference_of(capped, base)
             efficiency = [decimal(1 + rule.value, 2) for rule in (base, capped)]
             theirs = _THEIRS.get(temperature, "") if gamma == _GAMMAS[-1] else ""

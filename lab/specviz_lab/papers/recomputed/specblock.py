@@ -133,10 +133,10 @@ def _starts() -> ComputedTable:
         line = ["as many as pay" if nodes < 0 else str(nodes)]
         theirs = ratio([arms[f"levels{_word(nodes)}"] for arms in prompts.values()], "tokens", "rounds")
         for arm in _DRAFTERS:
-            told = [arms[f"{arm}{_word(nodes)}"] for arms in prompts.values()]
-            length = ratio(told, "tokens", "rounds")
+            by_prompt = [arms[f"{arm}{_word(nodes)}"] for arms in prompts.values()]
+            length = ratio(by_prompt, "tokens", "rounds")
             of = "" if arm == "levels" else f", {within(_and_one(growth_of(length, theirs)), 2)} of its length"
-            calls, rows = (ratio(told, what, "rounds").value for what in ("calls", "rows"))
+            calls, rows = (ratio(by_prompt, what, "rounds").value for what in ("calls", "rows"))
             line.append(f"{decimal(length.value, 2)}; {decimal(calls, 1)} calls, {decimal(rows, 0)} rows{of}")
         lines.append(line)
     return ComputedTable(("nodes", *_DRAFTERS.values()), rows_of(lines), f"{len(prompts)} prompts, {note}")
@@ -158,11 +158,11 @@ def _fixed() -> ComputedTable:
                 for width in ("rank", *widths)
             }
             best = max(widths, key=lambda width: by_width[width].value)
-            told = [decimal(by_width[w].value, 2) if w in by_width else "—" for w in ("rank", *_ALIKE)]
+            shown = [decimal(by_width[w].value, 2) if w in by_width else "—" for w in ("rank", *_ALIKE)]
             gain = difference_of(by_width["rank"], by_width[best])
             more = within(gain, 3) if gain.value else "0, every prompt alike"
             oracle = ratio([arms["oracle 24"] for arms in prompts.values()], "tokens", "rounds")
-            lines.append((words, str(nodes), *told, more, decimal(oracle.value, 2) if nodes == 24 else "—"))
+            lines.append((words, str(nodes), *shown, more, decimal(oracle.value, 2) if nodes == 24 else "—"))
         notes.append(f"{words}: {len(prompts)} prompts, {note}")
     alike = (f"all {width.removeprefix('fixed')}" for width in _ALIKE)
     names = ("nodes", "by rank", *alike, "by rank less the best of these", "by true ranks")
@@ -174,12 +174,15 @@ def _stream() -> ComputedTable:
     places = list(prompts)
     half, lines = len(places) // 2, []
     for arm in _POLICIES:
-        told = [prompts[place][arm.name] for place in places]
+        by_prompt = [prompts[place][arm.name] for place in places]
         never = [prompts[place]["never"] for place in places]
-        lengths = [decimal(ratio(part, "tokens", "rounds").value, 2) for part in (told[:half], told[half:], told)]
-        gain = difference_of(ratio(told, "tokens", "rounds"), ratio(never, "tokens", "rounds"))
+        lengths = [
+            decimal(ratio(part, "tokens", "rounds").value, 2)
+            for part in (by_prompt[:half], by_prompt[half:], by_prompt)
+        ]
+        gain = difference_of(ratio(by_prompt, "tokens", "rounds"), ratio(never, "tokens", "rounds"))
         more = "—" if arm.name == "never" else within(gain, 3)
-        rounds, updates = (sum(int(of[what]) for of in told) for what in ("rounds", "updates"))
+        rounds, updates = (sum(int(of[what]) for of in by_prompt) for what in ("rounds", "updates"))
         lines.append((arm.name, *lengths, more, str(rounds), str(updates)))
     names = ("first kind", "second kind", "tokens a round", "more than never", "rounds", "updates")
     return ComputedTable(("learning", *names), rows_of(lines), f"{half} prompts of each kind, {note}")
@@ -203,8 +206,8 @@ def measure(path: Path | None) -> None:
         if target:
             kinds = [[p for p in asked if p.domain == kind][:_EACH] for kind in _KINDS]
             stream = [prompt for kind in kinds for prompt in kind]
-            told = {arm.name: list(decode(pair, arm, stream, 32)) for arm in _POLICIES}
-            by_prompt = {p.where: {name: told[name][k] for name in told} for k, p in enumerate(stream)}
+            decoded = {arm.name: list(decode(pair, arm, stream, 32)) for arm in _POLICIES}
+            by_prompt = {p.where: {name: counts[k] for name, counts in decoded.items()} for k, p in enumerate(stream)}
             keep_counts("specblock", "stream", by_prompt, command)
 
 

@@ -177,7 +177,7 @@ def chances_board(scene: AskScene) -> LessonBoard:
         WhyRow(scene.word(node), fine(whole), whole, f"by token {fine(alone)}")
         for node, (_, whole, _, alone) in zip(_chain(scene), chances, strict=True)
     ]
-    kept, by_token = sum(each[1] for each in chances), sum(each[3] for each in chances)
+    kept, by_token = sum(whole for _, whole, *_ in chances), sum(alone for *_, alone in chances)
     rows.append(WhyRow("added up", number(kept), None, f"by token {number(by_token)}"))
     return LessonBoard("Chance of being kept", tuple(rows))
 
