@@ -4,8 +4,8 @@ Streamlit's page does not know whether `/stage` is a page of an app at `/` or an
 second first: every link to one of our pages would begin with two requests that are answered by 404, which a browser
 writes to its console in red. Its own setting for this is a global that stands in the page before its script runs.
 
-And the page fetches what draws charts, five megabytes, only when the first chart is there: here it is read ahead, once
-the page is at rest.
+And the page fetches what draws charts, five megabytes, only when the first chart is there: here it is read ahead and
+begun, once the page is at rest.
 """
 
 from functools import cache
@@ -18,10 +18,7 @@ _HEAD = b"<head>"
 _TITLE, _NAME = b"<title>Streamlit</title>", b"<title>specviz</title>"  # until the script has said it
 _SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
 _AHEAD = """
-    <script>addEventListener("load", () => setTimeout(() => {
-      const link = { rel: "modulepreload", href: "/static/js/%s" };
-      document.head.append(Object.assign(document.createElement("link"), link));
-    }, 1500));</script>"""
+    <script>addEventListener("load", () => setTimeout(() => import("/static/js/%s"), 1500));</script>"""
 
 
 @cache
