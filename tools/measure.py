@@ -226,9 +226,9 @@ def stage(as_json: bool, trace: str, seconds: float, slow: float) -> None:
 
 
 @contextmanager
-def dashboard(trace: Path) -> Iterator[tuple[str, int]]:
-    """Address and process id of `specviz web` on a free port."""
-    line = [*COMMAND, "web", "--no-open", "--port", "0", "--replay", str(trace.absolute())]
+def dashboard(*words: str) -> Iterator[tuple[str, int]]:
+    """Address and process id of `specviz web` with these words, on a free port."""
+    line = [*COMMAND, "web", "--no-open", "--port", "0", *words]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             assert process.stdout is not None
@@ -248,7 +248,7 @@ def dashboard(trace: Path) -> Iterator[tuple[str, int]]:
 @click.pass_obj
 def pages(as_json: bool, trace: str, runs: int) -> None:
     """From the click until the script has run and nothing waits for data; first visits of pages and panels apart."""
-    with dashboard(trace_of(trace)) as (url, pid), chromium() as browser:
+    with dashboard("--replay", str(trace_of(trace).absolute())) as (url, pid), chromium() as browser:
         page = browser.new_page(viewport={"width": 2400, "height": 1000})
         page.set_default_timeout(180_000)
         seconds, _ = _timed(lambda: (page.goto(f"{url}/stage"), page.locator(".stage svg.tree .node").first.wait_for()))

@@ -11,10 +11,7 @@ import asyncio
 import io
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,11 +20,11 @@ import click
 from PIL import Image
 
 from specviz.cli import main as command_line
-from specviz.errors import SpecvizError
 from specviz.trace.bundled import all_bundled
 from specviz.view.stage.chromium import chromium, executable
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import Library
+from tools.measure import dashboard
 
 WIDE = (120, 36)
 DESK, PHONE = (1280, 900), (390, 844)
@@ -88,32 +85,32 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
     if executable() is None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
     with chromium() as browser:
-        with served(["--replay", str(traces.trace)]) as url:
+        with dashboard("--replay", str(traces.trace)) as (url, _):
             _page(browser, out / "web-overview.png", f"{url}/overview", DESK)
             _stage(browser, out / "web-phone.png", url, dark=True, size=PHONE)
-        with served(["--replay", str(traces.tree)]) as url:
+        with dashboard("--replay", str(traces.tree)) as (url, _):
             _stage(browser, out / "web-stage.png", url)
             _stage(browser, out / "web-stage-dark.png", url, dark=True)
-        with served(["--replay", str(traces.scan)]) as url:
+        with dashboard("--replay", str(traces.scan)) as (url, _):
             _what_if(browser, out / "web-what-if.png", url)
             _panel(browser, out / "web-panel.png", url)
             _page(browser, out / "web-verification.png", f"{url}/verification?at=r2", (1280, 1500))
         _methods(browser, out, traces)
-        with served(["--temperature", "0.7", "--method", "draft", *models]) as url:
+        with dashboard("--temperature", "0.7", "--method", "draft", *models) as (url, _):
             _stage_live(browser, out / "web-stage-live.png", url)
 
 
 def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
     """The panels about early exits, lanes and ranks, large."""
-    with served(["--replay", str(traces.exits)]) as url:
+    with dashboard("--replay", str(traces.exits)) as (url, _):
         _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
         _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
-    with served(["--replay", str(traces.lanes)]) as url:
+    with dashboard("--replay", str(traces.lanes)) as (url, _):
         _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
-    with served(["--replay", str(traces.ranks)]) as url:
+    with dashboard("--replay", str(traces.ranks)) as (url, _):
         _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
         _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))
-    with served(["--replay", str(traces.stream)]) as url:
+    with dashboard("--replay", str(traces.stream)) as (url, _):
         _page(browser, out / "web-ranks-bandit.png", f"{url}/learning", (1280, 1640))
 
 
@@ -137,21 +134,6 @@ async def _terminal(trace: Path, keys: str) -> str:
         return re.sub(
             r"@font-face \{.*?\}", "", picture, flags=re.DOTALL
         )  # any fixed-width font will do, none is fetched
-
-
-@contextmanager
-def served(words: Sequence[str]) -> Iterator[str]:
-    """A dashboard on any port; its address."""
-    command = [sys.executable, "-m", "specviz", "web", "--no-open", "--port", "0", *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout
-            address = process.stdout.readline().strip()
-            if not address:
-                raise SpecvizError(f"the dashboard did not start: {' '.join(command)}")
-            yield address
-        finally:
-            process.terminate()
 
 
 def _open(browser: Any, url: str, size: tuple[int, int], dark: bool) -> Any:
