@@ -13,7 +13,7 @@ from specviz.numerals import number, percent
 from specviz.text import running
 
 if TYPE_CHECKING:
-    from specviz.engines.watch.picture import PositionShare, WatchPicture
+    from specviz.engines.watch.picture import PositionShare, SeenChange, WatchPicture
 
 FEW_ROUNDS = 30  # below it nothing is said
 FEW_TOKENS, LOW = 100, 0.3  # drafted tokens, and the share kept below which nobody is content
@@ -236,37 +236,47 @@ def little_kept(counted: CountsLooked) -> Finding | None:
 
 @detector(CountsLooked, 85)
 def changed_in_time(counted: CountsLooked) -> Finding | None:
-    """A step or a slide in what is kept."""
+    """A step or a slide in what is kept, and whether a restart ended it."""
     changes, picture = counted.picture.changes, counted.picture
-    if not changes:
+    falls = [change for change in changes if change.after < change.before]
+    if not falls:
         return None
-    last, falls = changes[-1], sum(change.after < change.before for change in changes)
-    slide = len(changes) > 1 and falls in (0, len(changes))
-    way = "slides" if slide else "fell" if last.after < last.before else "rose"
+    healed = next(
+        (wall for wall in picture.restarts for rise in changes if falls[-1].wall < wall <= rise.wall and _rose(rise)),
+        None,
+    )
     windows = tuple(
         EvidencePlace(
             next((k for k, point in enumerate(picture.points) if point.wall >= change.wall), 0),
-            strftime("%H:%M:%S", localtime(change.wall)),
+            _clock(change.wall),
             kind="window",
         )
         for change in changes
     )
-    if falls == 0:
-        return None
-    healed = any(wall > change.wall for wall in picture.restarts for change in changes)
+    slides = len(falls) > 1 and not any(_rose(change) and change.wall < falls[-1].wall for change in changes)
+    way = f"slides since {_clock(falls[0].wall)}" if slides else f"fell at {_clock(falls[-1].wall)}"
+    ended = f", until a restart at {_clock(healed)}" if healed is not None else ""
     return Finding(
         "changed_in_time",
         10,
-        f"acceptance {way} since {windows[0].label}" if slide else f"acceptance {way} at {windows[-1].label}",
+        f"acceptance {way}{ended}",
         "; ".join(f"{window.label} {change.words}" for window, change in zip(windows, changes, strict=True)) + ".",
-        "likely" if healed else "cannot tell",
+        "likely" if healed is not None else "cannot tell",
         next_step="Send the same prompts again: if they fare as before, the requests changed; if not, restart the "
         "engine and send them once more.",
         decides="Whether the requests changed or the engine: the same prompts before and after a restart.",
         others=(6,),
-        tokens=max(0.0, (changes[0].before - changes[-1].after)) or None,
+        tokens=max(0.0, falls[0].before - falls[-1].after) if slides or len(falls) == 1 else None,
         evidence=windows,
     )
+
+
+def _rose(change: "SeenChange") -> bool:
+    return change.after > change.before
+
+
+def _clock(wall: float) -> str:
+    return strftime("%H:%M:%S", localtime(wall))
 
 
 @detector(CountsLooked, 90)
