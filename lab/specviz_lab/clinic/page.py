@@ -42,10 +42,12 @@ the package.
 _CANNOT = """## What a level cannot tell
 
 * **Counts alone** (history, totals): texts that part (9), for nobody counts a text. A mask on the target alone (11),
-  for it looks like a weaker drafter: the target's probabilities of what it refused would decide. A template left out,
-  or put in twice (6), for both models read the same and agree as ever: the prompt would decide. A state of the target
-  that is not rolled back (10), for the target writes other text and the draft follows it: nothing is kept less. The
-  draft's own state makes acceptance fall in time, which is said, as *cannot tell*: the same prompts once more decide.
+  for it looks like a weaker drafter: the target's probabilities of what it refused would decide. A template put in
+  twice (6), for both models read the same and agree as ever: the prompt would decide. (One that is left out is told by
+  answers that end with their first token, which vLLM counts.) A state of the target that is not rolled back (10), for
+  the target writes other text and the draft follows it: nothing is kept less. The draft's own state is told where
+  another text grew as long and was kept; else acceptance falls in time, which is said, as *cannot tell*: the same
+  prompts once more decide.
 * **Totals**: a fall with the length of the text (4), a loop that begins after a while (16): both need windows.
 * **Rounds**: the target's state that is not rolled back (10) at a temperature above 0, where two sound runs part as
   well: greedy text against plain decoding decides. A template left out (6), where the target goes on all the same.
