@@ -22,6 +22,7 @@ def test_every_case_that_comes_along_can_be_decided(cases: dict[str, PlayedCase]
         assert {exhibit.key for exhibit in case.exhibits} & set(case.decides), name
         assert len(set(case.steps)) == N_STEPS, name
         assert (case.steps[case.right_step] == LEAVE_IT) is (case.fault == HEALTHY), name
+        assert LEAVE_IT in case.steps, f"{name}: where it is not offered the case is known to be ill"
         assert name.startswith(f"{case.fault:02d}-ill") is (case.fault != HEALTHY), name
 
 
