@@ -41,11 +41,14 @@ def test_marks_tell_what_was_opened_and_a_false_alarm(cases: dict[str, PlayedCas
 
 def test_a_case_is_played_in_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     number = case_names().index("05-ill-0") + 1
+    monkeypatch.setenv("COLUMNS", "80")
     typed = "files\nnonsense\n?\n99\n5\nx\n1\n"
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     assert main(["learn", "clinic", str(number)]) == 0
     words = capsys.readouterr().out
-    assert words.startswith("Somebody posts: The draft model writes gibberish")
+    assert words.startswith(f"Case {number} of 32. Somebody posts: The draft model writes gibberish")
+    assert max(map(len, words.replace("? ", "?\n").splitlines())) <= 80, "behind a question an answer is typed"
+    words = " ".join(words.split())
     assert "id 300 is" in words
     assert "no exhibit 'nonsense'" in words
     assert "It was fault 5" in words

@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.check.findings import FAULTS
 from specviz.errors import SpecvizError
-from specviz.view.clinic import HEALTHY, PlayedCase, case_folder, case_names, case_run, read_case
+from specviz.view.clinic import HEALTHY, PlayedCase, case_folder, case_run, read_case
 from specviz_app.server.server import Server
 from specviz_app.ui import address, blocks, guard, parts, state
 from specviz_app.ui.lessons import CLINIC, led_to
@@ -23,7 +23,6 @@ _NOTHING = "nothing: the run is healthy"
 class _OpenCase:
     """`answer`: the fault and the place of the next step that were named."""
 
-    number: int
     case: PlayedCase
     answer: tuple[int, int] | None = None
 
@@ -57,15 +56,15 @@ def played(name: str) -> _OpenCase | None:
     if number is None or name != f"clinic-{number}":
         return None
     known: _OpenCase | None = st.session_state.get(_PLAYED)
-    if known is None or known.number != number:
-        known = st.session_state[_PLAYED] = _OpenCase(number, read_case(number))
+    if known is None or known.case.number != number:
+        known = st.session_state[_PLAYED] = _OpenCase(read_case(number))
     return known
 
 
 def show(open_case: _OpenCase, dark: bool) -> None:
     """Symptom, evidence, and what is asked."""
     case = open_case.case
-    parts.lead(f"Case {open_case.number} of {len(case_names())}. Somebody posts: {case.symptom}", _how(case))
+    parts.lead(case.lead, case.how)
     evidence, asked = st.columns((3, 2), gap="large")
     with evidence:
         for exhibit in case.exhibits:
@@ -76,10 +75,6 @@ def show(open_case: _OpenCase, dark: bool) -> None:
                 _button(f"Open: {exhibit.title}", f"exhibit-{exhibit.key}", case.open, exhibit.key)
     with asked:
         _ask(open_case)
-
-
-def _how(case: PlayedCase) -> str:
-    return f"{len(case.exhibits)} things can be opened; the fewer it takes, the better. Some runs are healthy."
 
 
 def _button(label: str, key: str, work: object, *args: object) -> None:
@@ -95,7 +90,7 @@ def _ask(open_case: _OpenCase) -> None:
         list(names),
         index=None,
         format_func=lambda fault: names[fault],
-        key=f"clinic-fault-{open_case.number}",
+        key=f"clinic-fault-{case.number}",
         disabled=done,
     )
     step = st.radio(
@@ -103,15 +98,15 @@ def _ask(open_case: _OpenCase) -> None:
         range(len(case.steps)),
         index=None,
         format_func=lambda place: parts.plain(case.steps[place]),
-        key=f"clinic-step-{open_case.number}",
+        key=f"clinic-step-{case.number}",
         disabled=done,
     )
     if open_case.answer is not None:
         marks = case.marks(*open_case.answer)
         (st.success if marks.fault and marks.step else st.warning)(parts.plain(marks.words))
         parts.lead(f"It was {case.answer}.", f"Next step: {case.steps[case.right_step]}")
-        if open_case.number < len(case_names()):
-            _button("The next case", "clinic-next", address.put, {CLINIC: str(open_case.number + 1)})
+        if case.following is not None:
+            _button("The next case", "clinic-next", address.put, {CLINIC: str(case.following)})
     elif fault is not None and step is not None:
         _button("Answer", "clinic-answer", _answered, open_case, fault, step)
 

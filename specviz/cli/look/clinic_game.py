@@ -11,8 +11,10 @@ _GAP = "  "
 
 
 def play(case: PlayedCase, say: Callable[[str], None], ask: Callable[[str], str]) -> None:
-    """From the symptom to the marks. `say`: a line to be shown; `ask`: what is typed to a question."""
-    say(f"Somebody posts: {case.symptom}")
+    """From the symptom to the marks. `say`: a paragraph, or a row of a table, to be shown; `ask`: what is typed to a
+    question."""
+    say(case.lead)
+    say(case.how)
     say("")
     for exhibit in case.exhibits:
         say(f"{_GAP}{exhibit.key:<10}{exhibit.title}")
@@ -25,6 +27,8 @@ def play(case: PlayedCase, say: Callable[[str], None], ask: Callable[[str], str]
     say(f"It was {case.answer}.")
     say(f"Next step: {case.steps[case.right_step]}")
     say(case.marks(fault, step).words)
+    if case.following is not None:
+        say(f"The next one: specviz learn clinic {case.following}")
 
 
 def _fault(case: PlayedCase, say: Callable[[str], None], ask: Callable[[str], str]) -> int:

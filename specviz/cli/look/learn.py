@@ -1,7 +1,10 @@
 """`specviz learn`: lessons on recordings. Without a name they are listed, with what one has done of each."""
 
 import importlib.util
+import re
+import textwrap
 from pathlib import Path
+from shutil import get_terminal_size
 
 import click
 
@@ -57,7 +60,7 @@ def command(
     if lesson == CLINIC:
         if teach or html or force or ascii_only or marks is not None or out is not None:
             raise SpecvizError(f"options are of lessons: specviz learn {CLINIC} {case or 1} takes none")
-        play(read_case(case or 1), click.echo, lambda question: click.prompt(question, prompt_suffix=" "))
+        play(read_case(case or 1), _say, lambda question: click.prompt(question, prompt_suffix=" "))
         return 0
     if case is not None:
         raise SpecvizError(f"only the clinic has cases: specviz learn {CLINIC} {case}")
@@ -86,6 +89,14 @@ def command(
     from specviz_tui.screens.library import LessonStart, Library
 
     return show_app(lambda: None, Library(ascii=ascii_only, learning=LessonStart(id, teach, path)))
+
+
+def _say(words: str) -> None:
+    """A paragraph as wide as the terminal; what goes on stands below what it began with."""
+    begins = re.match(r" *(?:\S+ {2,})?", words)
+    indent = " " * (begins.end() if begins is not None else 0)
+    lines = textwrap.wrap(words, get_terminal_size().columns, subsequent_indent=indent)
+    click.echo("\n".join(lines))
 
 
 def _write(lesson: str | None, out: Path | None, force: bool) -> None:

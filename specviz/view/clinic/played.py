@@ -48,8 +48,10 @@ class ClinicMarks:
 
 @dataclass
 class PlayedCase:
-    """`fault`: 1 to 16, or `HEALTHY`; `steps`: next steps to choose from, `right_step` the place of the right one."""
+    """`number`: from 1; `fault`: 1 to 16, or `HEALTHY`; `steps`: next steps to choose from, `right_step` the place of the
+    right one."""
 
+    number: int
     name: str
     fault: int
     symptom: str
@@ -58,6 +60,21 @@ class PlayedCase:
     steps: tuple[str, ...]
     right_step: int
     opened: set[str] = field(default_factory=set)
+
+    @property
+    def lead(self) -> str:
+        """What a case begins with."""
+        return f"Case {self.number} of {len(case_names())}. Somebody posts: {self.symptom}"
+
+    @property
+    def how(self) -> str:
+        """How it is played."""
+        return f"{len(self.exhibits)} things can be opened; the fewer it takes, the better. Some runs are healthy."
+
+    @property
+    def following(self) -> int | None:
+        """The number of the next case; None behind the last one."""
+        return self.number + 1 if self.number < len(case_names()) else None
 
     def open(self, key: str) -> Exhibit:
         """Look at an exhibit. Raises SpecvizError for one that the case has not."""
@@ -126,6 +143,7 @@ def read_case(number: int) -> PlayedCase:
     steps = [about["next"], LEAVE_IT, *rng.sample(others, N_STEPS - 2)]  # of a twin as of a fault: none gives it away
     rng.shuffle(steps)
     return PlayedCase(
+        number,
         name,
         int(planted) if ill else HEALTHY,
         about["posts"] if ill else about["suspects"],
