@@ -48,8 +48,8 @@ class ClinicMarks:
 
 @dataclass
 class PlayedCase:
-    """`number`: from 1; `fault`: 1 to 16, or `HEALTHY`; `steps`: next steps to choose from, `right_step` the place of the
-    right one."""
+    """`number`: from 1; `fault`: 1 to 16, or `HEALTHY`; `steps`: next steps to choose from, `right_step` the place of
+    the right one."""
 
     number: int
     name: str
