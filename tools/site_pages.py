@@ -117,7 +117,7 @@ def _lessons() -> str:
     )
     chips = (
         f'<a href="lesson-{lesson.number}.html" target="lesson" title="{escape(lesson.about)}">{lesson.number} · '
-        f"{escape(lesson.title)}</a>"
+        f"{escape(lesson.title)}, {lesson.minutes} min</a>"
         for lesson in bundled_lessons().values()
     )
     frame = _frame("lesson-1.html", "a lesson", "lesson")

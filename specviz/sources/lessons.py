@@ -40,6 +40,12 @@ def open_recording(name: str) -> Player:
     return Player(fold(read_events(traces[name])), animate=False)
 
 
+def lesson_minutes() -> str:
+    """How long the lessons that come along take, each: `4 to 7 minutes`."""
+    each = [lesson.minutes for lesson in bundled_lessons().values()]
+    return f"{min(each)} to {max(each)} minutes"
+
+
 def next_lesson(id: str) -> str | None:
     """The lesson behind this one; None behind the last."""
     ids = list(bundled_lessons())

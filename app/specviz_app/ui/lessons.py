@@ -11,7 +11,7 @@ import msgspec
 import streamlit as st
 
 from specviz.errors import SpecvizError
-from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_script, next_lesson
+from specviz.sources.lessons import bundled_lessons, lesson_id, lesson_minutes, lesson_script, next_lesson
 from specviz.trace.bundled import all_bundled
 from specviz.view.clinic import case_names
 from specviz_app.server.server import Server
@@ -87,7 +87,7 @@ def offer() -> dict[str, str]:
     """The door on the first screen."""
     n = len(bundled_lessons())
     about = ", ".join(lesson.title.rstrip("?").lower() for lesson in bundled_lessons().values())
-    return {"lesson": _FIRST, "text": f"{n} lessons, some minutes each", "help": about}
+    return {"lesson": _FIRST, "text": f"{n} lessons, {lesson_minutes()} each", "help": about}
 
 
 def button() -> None:
@@ -97,7 +97,7 @@ def button() -> None:
             st.button(
                 f"{lesson.number} · {lesson.title}",
                 key=f"lesson-{lesson.number}",
-                help=lesson.about,
+                help=f"{lesson.about}; {lesson.minutes} minutes",
                 width="stretch",
                 on_click=guard.obeyed(go),
                 args=(lesson.id,),

@@ -129,7 +129,9 @@ def _listed() -> str:
     for id, lesson in lessons.items():
         result = progress.get(id)
         mark = f"✓ {result.right}/{result.asked}" if result is not None else ""
-        lines.append(f"{lesson.number}  {lesson.title:<{width}}  {mark:<6}  {lesson.about}".rstrip())
+        lines.append(
+            f"{lesson.number}  {lesson.title:<{width}}  {mark:<6}  {lesson.minutes} min  {lesson.about}".rstrip()
+        )
     number = lessons[first_unlearnt(lessons)].number
     return "\n".join(
         [

@@ -16,6 +16,7 @@
 The answer is never written here: the recording gives it.
 """
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from typing import Any
 from specviz.errors import SpecvizError, suggestion
 
 MOST_WORDS = 60
+_READ = 200  # words a minute, of somebody new to them
+_ASKED, _DONE = 2 / 3, 1 / 4  # minutes: for a question with its answer; for a deed, or numbers to look at
 FIELDS = ("say", "do", "for", "until", "at", "phase", "see", "value", "board", "ask", "of", "command", "with")
 _UNTIL = ("phase", "round")
 
@@ -44,6 +47,13 @@ class Lesson:
         """Its place in the list: what its name begins with; 0 for one that has none."""
         head = self.id.partition("-")[0]
         return int(head) if head.isascii() and head.isdigit() else 0
+
+    @property
+    def minutes(self) -> int:
+        """How long it takes at a first reading, by its words and by what is done and answered in it."""
+        words = sum(len(f"{step['say']} {step.get('for', '')}".split()) for step in self.steps)
+        acts = sum(_ASKED * ("ask" in step) + _DONE * (("do" in step) + ("board" in step)) for step in self.steps)
+        return math.ceil(words / _READ + acts)
 
     def here(self, number: int) -> str:
         """A step, counted from 1, as refusals name it."""

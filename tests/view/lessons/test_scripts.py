@@ -15,11 +15,13 @@ from specviz.probability.philox import uniform
 from specviz.sources.lessons import (
     bundled_lessons,
     lesson_id,
+    lesson_minutes,
     lesson_script,
     next_lesson,
     open_recording,
 )
 from specviz.trace.bundled import all_bundled
+from specviz.view.frame.frame import Cursor, Feed, Options
 from specviz.view.lessons import (
     LessonAnswer,
     LessonNow,
@@ -34,9 +36,12 @@ from specviz.view.lessons import (
     read_number,
 )
 from specviz.view.lessons.asks import ASKS, AskScene
+from specviz.view.lessons.lesson import Lesson
+from specviz.view.words.palette import Phase
 from specviz.whatif import token_law
 
 IDS = list(bundled_lessons())
+DOCS = Path(__file__).parents[3] / "docs"
 PLAIN = 'title = "T"\nabout = "a"\ntrace = "explain-draft"\n'
 
 
@@ -61,6 +66,27 @@ def test_a_lesson_asks_at_least_twice_and_ends_with_a_command(id: str) -> None:
     assert script.n_questions >= 2
     assert script.steps[-1].command.startswith("specviz ")
     assert all_bundled()[script.trace].stat().st_size < 1_500_000
+
+
+def test_how_long_it_takes_goes_by_words_and_acts_and_is_what_the_page_says() -> None:
+    step, said = {"say": "word " * 50}, (DOCS / "learn.md").read_text("utf-8")
+    reading, asking = [Lesson("", "", "", "", "", (one,) * 8).minutes for one in (step, {**step, "ask": "n_kept"})]
+    assert reading == 2  # 400 words
+    assert asking > 2 * reading
+    assert f"lessons of {lesson_minutes()} each" in said
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_no_answer_stands_in_the_why_panel_while_it_is_asked_for(id: str) -> None:
+    """Of a chance or a mean; a count may be any number that is seen."""
+    script = lesson_script(id)
+    player = open_recording(script.trace)
+    for question in filter(None, (step.question for step in script.steps)):
+        if question.kind == "number" and question.before is not None and "." in question.shown:
+            at = question.before
+            options = Options(selected=at.node if at.node >= 0 else None)
+            why = player.builder.frame(Cursor(at.index, Phase(at.phase), at.step), options, Feed()).why
+            assert why is None or question.shown not in {row.value for row in why.rows}
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -16,7 +16,7 @@ from specviz.sources import NoSource, Source, TraceFile, Worker
 from specviz.sources.big_trace import recording
 from specviz.sources.bundled import FIRST, bundled_traces, trace_name, traces_in
 from specviz.sources.lesson_progress import kept_progress
-from specviz.sources.lessons import bundled_lessons, lesson_script
+from specviz.sources.lessons import bundled_lessons, lesson_minutes, lesson_script
 from specviz.sources.model_names import ModelNames
 from specviz.sources.trace_summary import TraceSummary, trace_summary
 from specviz.sources.worker import unused
@@ -36,7 +36,7 @@ _DOORS = {
     DECODE: "Decode: talk to a model, or give it a text to go on with",
     WATCH: "Watch: a recording, step by step or as a film",
     HAVE: "Bring: what you have of vLLM, SGLang or llama.cpp",
-    LEARN: "Learn: a few minutes each, on recordings",
+    LEARN: f"Learn: {lesson_minutes()} each, on recordings",
 }
 NO_ENGINE = "decoding needs the engine: pip install 'specviz-llm[engine]'"
 
@@ -232,7 +232,9 @@ def _lessons() -> list[ListChoice]:
     for id, lesson in bundled_lessons().items():
         result = progress.get(id)
         mark = f"✓ {result.right}/{result.asked}  " if result is not None else ""
-        lines.append(ListChoice(LESSON + id, f"{lesson.number} {lesson.title}", f"{mark}{lesson.about}"))
+        lines.append(
+            ListChoice(LESSON + id, f"{lesson.number} {lesson.title}", f"{mark}{lesson.minutes} min · {lesson.about}")
+        )
     return lines
 
 
