@@ -82,7 +82,7 @@ def evidence(scene: AskScene) -> LessonBoard:
     ]
     if seen.n_calls:
         rows.append(WhyRow("a call", f"{percent(seen.share)} of a pass"))
-    rows.append(WhyRow("chances", "on record" if named else "none"))
+    rows.append(WhyRow("chances (q)", "on record" if named else "none"))
     return LessonBoard("A round of a drafter unnamed", tuple(rows))
 
 

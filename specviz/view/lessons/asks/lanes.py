@@ -75,12 +75,12 @@ def slower_side(scene: AskScene) -> LessonQuestion:
     if not target or not draft:
         raise scene.refuse(f"r{scene.record.r} has no time on both lanes")
     longer = int(draft > target)
-    times = f"drafting takes {number(draft)} ms, the target's pass {number(target)} ms"
-    reason = f"{times[0].upper()}{times[1:]}: the longer of the two sets the pace"
+    times = f"Drafting takes {number(draft)} ms, the target's pass {number(target)} ms"
+    reason = f"{times}: the longer of the two sets the pace"
     choices = [
-        ("the target", f"{reason}." if not longer else f"No: {times}."),
-        ("the drafter", f"{reason}." if longer else f"No: {times}."),
-        ("both, one after the other", f"They work at the same time, so times do not add up: {times}."),
+        ("the target", f"{reason}." if not longer else f"{times}."),
+        ("the drafter", f"{reason}." if longer else f"{times}."),
+        ("both, one after the other", f"They work at the same time, so times do not add up. {times}."),
     ]
     return scene.choice(
         "Both work at once. Which of them makes this round as long as it is?",
