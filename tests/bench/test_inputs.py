@@ -8,6 +8,8 @@ import pytest
 from specviz.errors import SpecvizError
 from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.prompts import load_prompts, spread, suited
+from specviz_lab.bench.measure import Sample
+from specviz_lab.bench.results import ratios_of
 from specviz_lab.bench.settings import DEFAULT, SHAPES, BenchSettings, Contestant, contestants, parse_knobs
 
 
@@ -28,6 +30,15 @@ def test_an_arm_may_name_its_verifier() -> None:
     [arm] = contestants("chain:hsd+full")
     assert arm == Contestant("chain:hsd+full", "chain", "full", "hsd")
     assert arm.bare == "chain:hsd"
+
+
+def test_an_arm_may_have_a_knob_of_its_own() -> None:
+    """What the method chooses by itself is held against it."""
+    alone, fixed = contestants("chain,chain:hsd@gamma=2")
+    assert fixed == Contestant("chain:hsd@gamma=2", "chain", None, "hsd", (("gamma", "2"),))
+    samples = [Sample(arm, 0, 0, 1.0 + arm, [1, 2]) for arm in (0, 1)]
+    [ratio] = ratios_of((alone, fixed), samples)
+    assert (ratio.arm, ratio.base, ratio.value) == ("chain", "chain:hsd@gamma=2", 2.0)
 
 
 def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
@@ -52,6 +63,8 @@ def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
         ("hf-lookup:hsd", "only our own"),
         ("chain:hsdd", "did you mean 'hsd'"),
         ("ar:hsd", "known: walk"),
+        ("hf-lookup@gamma=3", "only our own"),
+        ("chain@gamma", "behind @ stands KNOB=VALUE"),
     ],
 )
 def test_arms_that_are_none(names: str, told: str) -> None:

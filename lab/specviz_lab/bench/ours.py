@@ -39,7 +39,8 @@ class OurArm:
         self.method, self.knobs = settings.method_knobs(contestant.kind, dict(contestant.knobs))
         self.verifier = pick_verifier(self.method, contestant.verifier, self.knobs)
         self.texts = Texts(pair.target.tokenizer)
-        self.pausing = Pausing() if settings.auto and not small(pair.target) else None  # goes on from run to run
+        auto = settings.auto and not contestant.knobs and not small(pair.target)
+        self.pausing = Pausing() if auto else None  # goes on from run to run
         self.used_lanes = "serial"  # those of the last session
         self.clock: Clock | None = None  # of a drafter that climbs the target's layers, once a session was made
 

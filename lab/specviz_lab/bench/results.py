@@ -134,7 +134,8 @@ def arm_result(name: str, samples: Runs, splits: Sequence[Split], exits: ExitCos
 
 
 def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[PairedRatio]:
-    """Every comparison worth reading, recorded arms against the same arm unrecorded among them."""
+    """Every comparison worth reading; among them recorded arms against the same arm unrecorded, and what a method
+    chooses by itself against knobs set by hand."""
     names = [arm.name for arm in arms]
     watched = []
     for arm in arms:
@@ -142,6 +143,8 @@ def ratios_of(arms: Sequence[Contestant], samples: Sequence[Sample]) -> list[Pai
         none = f"{arm.bare}+none"
         if arm.level:
             watched.append((arm.name, none if none in names and arm.name != none else arm.bare))
+        elif arm.knobs:
+            watched.append((arm.kind, arm.name))
     runs = {name: of_arm(samples, k) for k, name in enumerate(names)}
     ratios = [ratio_of(arm, base, runs) for arm, base in (*PAIRS, *watched) if arm in runs and base in runs]
     return [ratio for ratio in ratios if ratio is not None]

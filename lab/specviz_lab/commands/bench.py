@@ -30,7 +30,8 @@ _SECTIONS = {
 
 
 _METHODS_HELP = (
-    f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, +none, +summary or +full records it; "
+    f"Of {', '.join((*OURS, *PEERS))}; :NAME behind one of ours is its verifier, @KNOB=VALUE a knob of this arm alone, "
+    "which then drafts every round, +none, +summary or +full records it; "
     ":q8_0, :q4_0 behind one of llama.cpp's packs the same weights so."
 )
 _PEERS_HELP = "The table of peers: transformers, eager and compiled, llama.cpp in three formats, and ours."
@@ -72,6 +73,7 @@ def command(**options: Any) -> None:
       specviz lab bench --prompts questions.jsonl --limit 20 --temperature 0.8 --html report.html
       specviz lab bench --methods chain,hf-assisted --gamma 6 --json | jq .ratios
       specviz lab bench --methods ar,llama-plain,chain,llama-draft
+      specviz lab bench --methods ar,eagle3,eagle3@node_budget=4,eagle3@node_budget=8
       specviz lab bench --peers --target smollm2 --draft self:int4 --threads 1
       specviz lab bench --methods ar,specbound,layerskip,hf-early-exit,hf-generate
       specviz lab bench --identity 100000 --target smollm2 --dtype bfloat16 --onto identity.json
@@ -142,7 +144,10 @@ def _settings(options: Mapping[str, Any]) -> BenchSettings:
             raise SpecvizError(f"--knob {kind}: {error}" if kind in settings.knobs else str(error)) from None
     for arm in settings.arms:
         if not arm.peer:
-            method, knobs = settings.method_knobs(arm.kind)
+            try:
+                method, knobs = settings.method_knobs(arm.kind, dict(arm.knobs))
+            except KnobError as error:
+                raise SpecvizError(f"--methods: '{arm.name}': {error}") from None
             pick_verifier(method, arm.verifier, knobs)
     return settings
 
