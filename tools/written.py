@@ -1,6 +1,6 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
-* docs/benchmarks.md: of benchmarks/peers-*.json and methods-*.json a table each; of benchmarks/log.json, where every
+* docs/benchmarks.md: of benchmarks/peers-*.json, methods-*.json and auto-*.json a table each; of benchmarks/log.json, where every
   measured number lies, the newest of each subject and what was tried for nothing. An entry has date, commit, machine,
   what was measured and its result; `subject` and `newest` (the line that the page shows) where it stands for a subject,
   and such a line as `negative` where it brought nothing.
@@ -19,44 +19,71 @@ LOG = REPOSITORY / "benchmarks/log.json"
 LOG_WORDS = """Every number that was ever measured here, with date, commit and machine, is in `benchmarks/log.json`;
 below stands the newest of each subject. Times from a machine with other work on it are processor time where the entry
 says so."""
+CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with a knob set by hand they draft
+every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the default is faster."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
 
 
-def tables(kind: str) -> str:
-    """A table a machine: every arm of a kept report, the fastest first, and how fast it is of our plain decoding."""
-    return "\n\n".join(map(_table, sorted((REPOSITORY / "benchmarks").glob(f"{kind}-*.json"))))
+Report = dict[str, Any]
 
 
-def _table(file: Path) -> str:
-    report: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    own, same = report["machine"], {texts["arm"]: texts for texts in report["equality"]}
+def tables(kind: str, rows: Callable[[Report], list[str]]) -> str:
+    """Of every kept report of a kind a table, under where and when it was measured."""
+    files = sorted((REPOSITORY / "benchmarks").glob(f"{kind}-*.json"))
+    reports = [(file.name, json.loads(file.read_text("utf-8"))) for file in files]
+    return "\n\n".join("\n".join([_measured_at(report, name), "", *rows(report)]) for name, report in reports)
+
+
+def _measured_at(report: Report, name: str) -> str:
+    own = report["machine"]
+    return (
+        f"{own['processor']}, {own['threads']} of {own['cores']} cores, {report['settings']['dtype']}, "
+        f"{report['prompts']['n_used']} prompts, {report['settings']['max_new_tokens']} tokens each, T = 0; "
+        f"{report['wall'][:10]}, {own['commit']} (all of it: `benchmarks/{name}`):"
+    )
+
+
+def _choices(report: Report) -> list[str]:
+    """What methods choose by themselves over knobs set by hand."""
+    lines = ["| method | setting by hand | by itself over that |", "|---|---|---|"]
+    for ratio in report["ratios"]:
+        kind, by_hand, knobs = ratio["base"].partition("@")
+        if by_hand:
+            lines.append(f"| `{kind}` | `{knobs.replace('@', ' ')}` | {_spread(ratio['value'], *ratio['interval'])} |")
+    return lines
+
+
+def _spread(value: float, low: float, high: float) -> str:
+    return f"{value:.2f} ({low:.2f} .. {high:.2f})"
+
+
+def _arms(report: Report) -> list[str]:
+    """Every arm, the fastest first, and how fast it is of our plain decoding."""
+    same = {texts["arm"]: texts for texts in report["equality"]}
     of = {ratio["arm"]: (ratio["value"], *ratio["interval"]) for ratio in report["ratios"] if ratio["base"] == "ar"}
     for ratio in report["ratios"]:
         if ratio["arm"] == "ar":
             of.setdefault(ratio["base"], (1 / ratio["value"], *(1 / end for end in reversed(ratio["interval"]))))
     lines = [
-        f"{own['processor']}, {own['threads']} of {own['cores']} cores, {report['settings']['dtype']}, "
-        f"{report['prompts']['n_used']} prompts, {report['settings']['max_new_tokens']} tokens each, T = 0; "
-        f"{report['wall'][:10]}, {own['commit']} (all of it: `benchmarks/{file.name}`):",
-        "",
         "| | tokens/s | of our plain decoding | tokens a round | kept of drafted | texts as ours |",
         "|---|---|---|---|---|---|",
     ]
     for arm in sorted(report["arms"], key=lambda arm: -arm["tokens_per_second"]["median"]):
         name, per_round, kept = arm["name"], arm["tokens_per_round"], arm["draft_acceptance_rate"]
-        text = "{:.2f} ({:.2f} .. {:.2f})".format(*of[name]) if name in of else "1" if name == "ar" else "—"
+        text = _spread(*of[name]) if name in of else "1" if name == "ar" else "—"
         equal = f"{same[name]['n_equal']} of {same[name]['n']}" if name in same else "—"
         lines.append(
             f"| `{name}` | {arm['tokens_per_second']['median']:.0f} | {text} | {per_round:.2f} | "
             f"{'—' if kept is None else f'{kept:.2f}'} | {equal} |"
         )
-    return "\n".join(lines)
+    return lines
 
 
 def benchmarks() -> str:
     """The tables of peers and of methods, and the lab log."""
-    own = f"### Every method at its defaults\n\n{tables('methods')}"
-    return f"{tables('peers')}\n\n{own}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
+    own = f"### Every method at its defaults\n\n{tables('methods', _arms)}"
+    own += f"\n\n### Chosen by itself, and set by hand\n\n{CHOICES}\n\n{tables('auto', _choices)}"
+    return f"{tables('peers', _arms)}\n\n{own}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
 
 
 def measurements() -> str:

@@ -69,6 +69,7 @@ class LiveRun:
         self._set_pace(paced)
         self.edits = KnobEdits()
         self.redact = False  # recordings begun here hold no text
+        self.auto: bool | None = None  # whether drafting may pause, as it was last said; of runs that leave it open
         self.started: Start | None = None  # the last start request of the user
         self.generation = 0  # counts runs
         self.refusals: list[str] = []  # of what was asked last, newest last
@@ -342,7 +343,8 @@ class LiveRun:
     def _hand_over(self, start: Start, paced: bool | None) -> None:
         if paced is not None:
             self._set_pace(paced)
-        sent = msgspec.structs.replace(start, paused=start.paused or self.paced)
+        self.auto = self.auto if start.auto is None else start.auto
+        sent = msgspec.structs.replace(start, paused=start.paused or self.paced, auto=self.auto)
         self._begun = self._start_id = self.send(sent)
         self.started = start
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specviz.cli import main
-from specviz_app.server.core import Settings
+from specviz_app.server.core import ServedRun, Settings
 
 
 class Asked:
@@ -59,12 +59,13 @@ def test_another_host_is_warned_about(asked: Asked, capsys: pytest.CaptureFixtur
 
 
 def test_prompt_method_and_knobs_become_a_live_run(asked: Asked, tmp_path: Path) -> None:
-    words = ["web", "--prompt", "def f(", "--method", "ngram", "--temperature", "0.5", "--paused", "--open"]
+    words = ["web", "--prompt", "def f(", "--method", "ngram", "--temperature", "0.5", "--paused", "--no-auto", "--open"]
     record = tmp_path / "run.sv.jsonl"
     assert main([*words, "--record", str(record), "--target", str(_folder(tmp_path)), "--port", "0"]) == 0
     start = asked.settings.start
     assert start is not None
     assert (start.prompt, start.method, start.knobs, start.paused) == ("def f(", "ngram", {"temperature": 0.5}, True)
+    assert start.auto is ServedRun(asked.settings).auto is False
     assert asked.settings.live
     assert asked.settings.record == record
     assert asked.settings.argv == ("--target", str(_folder(tmp_path)))

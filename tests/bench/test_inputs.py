@@ -32,13 +32,13 @@ def test_an_arm_may_name_its_verifier() -> None:
     assert arm.bare == "chain:hsd"
 
 
-def test_an_arm_may_have_a_knob_of_its_own() -> None:
+def test_an_arm_may_have_knobs_of_its_own() -> None:
     """What the method chooses by itself is held against it."""
-    alone, fixed = contestants("chain,chain:hsd@gamma=2")
-    assert fixed == Contestant("chain:hsd@gamma=2", "chain", None, "hsd", (("gamma", "2"),))
+    alone, fixed = contestants("chain,chain:hsd@gamma=2@top_k=1")
+    assert fixed == Contestant(fixed.name, "chain", None, "hsd", (("gamma", "2"), ("top_k", "1")))
     samples = [Sample(arm, 0, 0, 1.0 + arm, [1, 2]) for arm in (0, 1)]
     [ratio] = ratios_of((alone, fixed), samples)
-    assert (ratio.arm, ratio.base, ratio.value) == ("chain", "chain:hsd@gamma=2", 2.0)
+    assert (ratio.arm, ratio.base, ratio.value) == ("chain", fixed.name, 2.0)
 
 
 def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:

@@ -86,6 +86,17 @@ def test_a_start_that_comes_within_a_run_waits_for_the_worker_to_be_idle(live: L
     assert live.generation == 2
 
 
+def test_whether_drafting_may_pause_holds_until_something_else_is_said(live: LiveRun, script: Script) -> None:
+    for said, handed_over in ((None, None), (False, False), (None, False), (True, True), (None, True)):
+        live.start(Start(prompt="a", auto=said))
+        run(live, script, len(RUN))
+        script.play([ev.State(state="idle")])
+        live.tick(2.0)
+        start = script.commands[-1]
+        assert isinstance(start, Start)
+        assert start.auto is handed_over
+
+
 def test_a_start_behind_one_that_is_refused_needs_no_idle(live: LiveRun, script: Script) -> None:
     live.start(Start(prompt="too long"))
     live.start(Start(prompt="b"))

@@ -103,6 +103,7 @@ class ServedRun(ChatRun):
         self.waits_since = time.monotonic()  # of what is awaited: models, a run, its first round
         self.trial: ABTest | None = None  # two settings of one prompt, the newest
         super().__init__(NoSource("no core is running: load the models first"), WORDS, animate=animate)
+        self.auto = settings.start.auto if settings.start is not None else None
 
     def load(self, target: str = EMBEDDED, draft: str = EMBEDDED) -> None:
         """Start a worker with these models, in place of another. Raises SpecvizError when none can be started.

@@ -3,8 +3,8 @@
 An arm is one of ours (every method by its name, and every layout of `draft` in its place: `chain`, `tree`, ..), one of
 the library's loops (`hf-generate`, `hf-compiled`, `hf-assisted`, `hf-lookup`, `hf-early-exit`), llama.cpp's server
 (`llama-plain`, `llama-draft`, `llama-ngram`, each also over the same weights in fewer bits: `llama-plain:q8_0`), or one
-of ours under another verifier (`chain:hsd`), with a knob set by hand (`eagle3@node_budget=4`, which then drafts every
-round) or with instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
+of ours under another verifier (`chain:hsd`), with knobs set by hand (`eagle3@d_max=2@node_budget=4`, which then drafts
+every round) or with instrumentation (`chain+summary`, `chain:hsd+full`). Nothing watches an arm without a level.
 """
 
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ def contestants(names: str) -> tuple[Contestant, ...]:
 
 def _contestant(name: str) -> Contestant:
     bare, plus, level = name.partition("+")
-    bare, at, fixed = bare.partition("@")
+    bare, *fixed = bare.split("@")
     kind, colon, verifier = bare.partition(":")
     if kind not in OURS and kind not in PEERS:
         raise SpecvizError(f"--methods: no method '{kind}'{suggestion(kind, (*OURS, *PEERS))}")
@@ -97,19 +97,16 @@ def _contestant(name: str) -> Contestant:
         if verifier not in PACKED:
             raise SpecvizError(f"--methods: '{name}': no format '{verifier}'{suggestion(verifier, PACKED)}")
         return Contestant(name, kind, packed=verifier)
-    if kind in PEERS and (plus or at or colon):
-        raise SpecvizError(
-            f"--methods: '{name}': only our own methods can be {_CAN[plus or at or colon]}; write {kind}"
-        )
+    if kind in PEERS and (more := plus or "@" * bool(fixed) or colon):
+        raise SpecvizError(f"--methods: '{name}': only our own methods can be {_CAN[more]}; write {kind}")
     if colon and verifier not in get_method(OURS[kind]).verifiers:
         known = get_method(OURS[kind]).verifiers
         raise SpecvizError(f"--methods: '{name}': no verifier '{verifier}'{suggestion(verifier, known)}")
     if plus and level not in LEVELS:
         raise SpecvizError(f"--methods: '{name}': no level '{level}'{suggestion(level, LEVELS)}")
-    knob, equals, value = fixed.partition("=")
-    if at and not (knob and equals):
+    knobs = tuple((knob, value) for knob, _, value in (text.partition("=") for text in fixed))
+    if not all(knob and value for knob, value in knobs):
         raise SpecvizError(f"--methods: '{name}': behind @ stands KNOB=VALUE, as in eagle3@node_budget=4")
-    knobs = ((knob, value),) if at else ()
     return Contestant(name, kind, cast(Level, level) if plus else None, verifier or None, knobs)
 
 

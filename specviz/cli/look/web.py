@@ -49,6 +49,7 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 @live.REPLAY
 @live.PROMPT_AND_MODELS
 @options.CHAT
+@options.AUTO
 @flag("--paused", "Hold the core before the first round.")
 @options.recording_options("Write a trace of the live runs.")
 @max_mb_option
