@@ -41,6 +41,8 @@ class Pausing:
     # Plain passes that the rounds lost since nothing was owed; gains stand below zero.
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=SHORTEST))
     reading: float = 0.0  # plain passes that this try lost as it read what was written meanwhile
+    prompt: float = 0.0  # plain passes that the first draft for a text lost, as it read the prompt
+    unread: bool = False  # nothing of this text's prompt was read yet
     left: int = 0  # plain rounds before the next try
     pause: int = 0  # length of the newest pause; 0: drafting pays
     beside: bool = False
@@ -53,9 +55,17 @@ class Pausing:
     @property
     def state(self) -> dict[str, Any]:
         """What it knows, for the header of a trace."""
-        numbers = {name: round(getattr(self, name), 4) for name in ("owed", "rounds", "tokens", "passes", "reading")}
+        sums = ("owed", "rounds", "tokens", "passes", "reading", "prompt")
+        numbers = {name: round(getattr(self, name), 4) for name in sums}
         losses = [round(loss, 4) for loss in self.losses]
         return {"plain_ns": list(self.plain_ns), **numbers, "losses": losses, "left": self.left, "pause": self.pause}
+
+    def begin(self) -> None:
+        """Another text begins: while drafting pauses its prompt stays unread until that, too, is in the budget."""
+        self.unread = True
+        more = ceil((self.prompt - TOLERATED) / BUDGET) - self.pause
+        if self.pause and more > 0:
+            self.pause, self.left = self.pause + more, self.left + more
 
     def price(self, ns: int) -> None:
         """Learn what a plain pass took that was timed between two rounds."""
@@ -76,6 +86,7 @@ class Pausing:
         loss = ns / median_low(self.plain_ns) - tokens
         if read >= SHORTEST:  # as long a text is not read every round
             self.reading += max(0.0, loss) if self.pause else 0.0
+            self.prompt, self.unread = max(0.0, loss) if self.unread else self.prompt, False
             return None
         self.losses.append(loss)
         loss = min(loss, self._most)

@@ -59,7 +59,18 @@ def test_another_host_is_warned_about(asked: Asked, capsys: pytest.CaptureFixtur
 
 
 def test_prompt_method_and_knobs_become_a_live_run(asked: Asked, tmp_path: Path) -> None:
-    words = ["web", "--prompt", "def f(", "--method", "ngram", "--temperature", "0.5", "--paused", "--no-auto", "--open"]
+    words = [
+        "web",
+        "--prompt",
+        "def f(",
+        "--method",
+        "ngram",
+        "--temperature",
+        "0.5",
+        "--paused",
+        "--no-auto",
+        "--open",
+    ]
     record = tmp_path / "run.sv.jsonl"
     assert main([*words, "--record", str(record), "--target", str(_folder(tmp_path)), "--port", "0"]) == 0
     start = asked.settings.start

@@ -51,6 +51,22 @@ def test_reading_what_was_written_meanwhile_takes_little_however_dear_it_is(read
     assert lost <= BUDGET * 20_000 + 2 * reading
 
 
+@pytest.mark.parametrize("prompt", [6, 40])
+def test_another_prompt_is_not_read_before_the_last_one_is_paid(prompt: float) -> None:
+    """Of short answers behind long prompts, for each of which a draft model must read all."""
+    rule, reading = Pausing(), []
+    for answer in range(100):
+        rule.begin()
+        for number in range(1, 51):
+            drafts = rule.drafts
+            reads = drafts and answer not in reading
+            reading += [answer] if reads else []
+            rule.take(number, round((1.5 + (prompt if reads else 0) if drafts else 1) * PASS), 1, drafts, 99 * reads)
+    waits = [50 * (then - now) for now, then in pairwise(reading)]
+    assert waits
+    assert min(waits) >= (prompt - TOLERATED) / BUDGET - 50
+
+
 @pytest.mark.parametrize("passes", [1.5, 3, 5, 9])
 def test_tries_lose_little_however_much_a_round_loses(passes: float) -> None:
     """Draft layers that nobody trained: four of them a round, and nothing is kept."""

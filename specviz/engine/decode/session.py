@@ -107,6 +107,8 @@ class Session:
         seed, way = knobs["seed"] + query, knobs["draw"]
         self._draws = draws or (lambda round_: Keys(seed, round_, way))
         refuse_prompt(self.prompt, self.target.context)
+        if parts.pausing is not None:
+            parts.pausing.begin()
 
     @property
     def seed(self) -> int:
