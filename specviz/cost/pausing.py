@@ -61,9 +61,10 @@ class Pausing:
         return {"plain_ns": list(self.plain_ns), **numbers, "losses": losses, "left": self.left, "pause": self.pause}
 
     def begin(self) -> None:
-        """Another text begins: while drafting pauses its prompt stays unread until that, too, is in the budget."""
+        """Another text begins: while drafting pauses its prompt stays unread until that, too, is in the budget. A try
+        that the end of the text before cut short has not paid for what it read."""
         self.unread = True
-        more = ceil((self.prompt - TOLERATED) / BUDGET) - self.pause
+        more = ceil((self.prompt - TOLERATED) / BUDGET) - (self.pause if self.left else 0)
         if self.pause and more > 0:
             self.pause, self.left = self.pause + more, self.left + more
 
