@@ -1,9 +1,9 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
 * docs/benchmarks.md: of benchmarks/peers-*.json, methods-*.json and auto-*.json a table each; of benchmarks/log.json,
-  where every measured number lies, the newest of each subject and what was tried for nothing. An entry has date, commit, machine,
-  what was measured and its result; `subject` and `newest` (the line that the page shows) where it stands for a subject,
-  and such a line as `negative` where it brought nothing.
+  where every measured number lies, the newest of each subject and what was tried for nothing. An entry has date,
+  commit, machine, what was measured and its result; `subject` and `newest` (the line that the page shows) where it
+  stands for a subject, and such a line as `negative` where it brought nothing.
 * docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
 * docs/screens/terminal.md: every key of the terminal, its id and what it does.
 """
@@ -19,8 +19,9 @@ LOG = REPOSITORY / "benchmarks/log.json"
 LOG_WORDS = """Every number that was ever measured here, with date, commit and machine, is in `benchmarks/log.json`;
 below stands the newest of each subject. Times from a machine with other work on it are processor time where the entry
 says so."""
-CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with a knob set by hand
-they draft every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the default is faster."""
+CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with knobs set by hand
+they draft every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the default
+is faster."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
 
 
