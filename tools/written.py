@@ -19,9 +19,9 @@ LOG = REPOSITORY / "benchmarks/log.json"
 LOG_WORDS = """Every number that was ever measured here, with date, commit and machine, is in `benchmarks/log.json`;
 below stands the newest of each subject. Times from a machine with other work on it are processor time where the entry
 says so."""
-CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with knobs set by hand
-they draft every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the default
-is faster."""
+CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with knobs set by
+hand they draft every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the
+default is faster."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
 
 
