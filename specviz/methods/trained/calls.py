@@ -201,6 +201,15 @@ class PairBuffer:
         if seen.features:
             self._pending.append(seen.features)
             self._tokens += seen.tokens[: seen.features.n_rows]
+            if self.most is not None and len(self._tokens) > 2 * self.most:  # of a long prompt not all is held
+                self._pass_by(self.most)
+
+    def _pass_by(self, most: int) -> None:
+        """Before the first call: of the pairs that wait the last ones are enough."""
+        if not self.calls.pairs:
+            self._passed += max(0, len(self._tokens) - most)
+            self._tokens = self._tokens[-most:]
+            self._pending = [States.joined(self._pending).last(len(self._tokens))]
 
     @property
     def n_observed(self) -> int:
@@ -215,9 +224,8 @@ class PairBuffer:
         """h `[slots, width]` of the root pair, after all new pairs became rows."""
         done = self.calls.pairs - self._first  # an interrupted round may have taken some, or all
         self._tokens, self._first = self._tokens[done:], self._first + done
-        if self.most is not None and not self.calls.pairs:
-            self._passed += max(0, len(self._tokens) - self.most)
-            self._tokens = self._tokens[-self.most :]
+        if self.most is not None:
+            self._pass_by(self.most)
         if not self._tokens:
             self._pending = []
             return self.calls.again()
