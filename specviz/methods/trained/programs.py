@@ -192,7 +192,7 @@ class SketchedReader(PairReader):
     @property
     def dtype(self) -> torch.dtype:
         """Of its weights."""
-        return self.norm_out.weight.dtype
+        return next(self.parameters()).dtype
 
     def programs(self) -> NetworkPrograms:
         """The same by the kernel. Raises ValueError for what it does not know."""
