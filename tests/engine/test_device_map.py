@@ -13,8 +13,8 @@ import torch
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from specviz.cli.options import lacking
 from specviz.cli.flags import checked_device
+from specviz.cli.options import lacking
 from specviz.commands import Start
 from specviz.engine.model.cache import KVCache
 from specviz.engine.model.compiled import library
