@@ -1,4 +1,4 @@
-"""What stands beside counts: the engine's own means (fault 7), how it ran (8), how full its cache is (4)."""
+"""What stands beside counts: the engine's own means (fault 7), how it ran (8), how full its cache is (4, 10)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What prompts and answers tell of the chat template: put in twice, or left out (fault 6)."""
+"""What prompts, answers and counts of them tell of the chat template: put in twice, or left out (fault 6)."""
 
 import re
 
