@@ -1,9 +1,10 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
-* docs/benchmarks.md: of benchmarks/peers-*.json, methods-*.json and auto-*.json a table each; of benchmarks/log.json,
-  where every measured number lies, the newest of each subject and what was tried for nothing. An entry has date,
-  commit, machine, what was measured and its result; `subject` and `newest` (the line that the page shows) where it
-  stands for a subject, and such a line as `negative` where it brought nothing.
+* docs/benchmarks.md: of benchmarks/peers-*.json, methods-*.json and auto-*.json a table each; of tuned-bundled.json
+  what `tune` finds beside the knobs of the bundled recordings; of benchmarks/log.json, where every measured number lies, the
+  newest of each subject and what was tried for nothing. An entry has date, commit, machine, what was measured and its
+  result; `subject` and `newest` (the line that the page shows) where it stands for a subject, and such a line as
+  `negative` where it brought nothing.
 * docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
 * docs/screens/terminal.md: every key of the terminal, its id and what it does.
 """
@@ -22,6 +23,13 @@ says so."""
 CHOICES = """Left at their defaults methods size trees by what pays, and pause where nothing does; with knobs set by
 hand they draft every round (`specviz lab bench --methods ar,eagle3,eagle3@d_max=1@node_budget=2,..`). Above 1 the
 default is faster."""
+TUNED_WORDS = """### Knobs of the bundled recordings
+
+What `specviz tune` finds for each recording that pays, on its own prompt, beside the knobs it had
+(`python -m tools.tune_bundled`, then `--confirm`; AMD EPYC with avx512_bf16, 1 thread, bfloat16, all other work
+stopped, 2026-11-28). Both and plain decoding took turns; intervals are over repetitions of one prompt, so they tell of
+this text alone. Where what was found is faster by a tenth, its interval included, the recording was made anew, unless
+the last column says why not."""
 BEGIN, END = "<!-- written by tools.written -->", "<!-- end -->"
 
 
@@ -84,7 +92,25 @@ def benchmarks() -> str:
     """The tables of peers and of methods, and the lab log."""
     own = f"### Every method at its defaults\n\n{tables('methods', _arms)}"
     own += f"\n\n### Chosen by itself, and set by hand\n\n{CHOICES}\n\n{tables('auto', _choices)}"
+    own += f"\n\n{tuned()}"
     return f"{tables('peers', _arms)}\n\n{own}\n\n## Lab log\n\n{LOG_WORDS}\n\n{measurements()}"
+
+
+def tuned() -> str:
+    """A line a recording: its knobs, those that the search found, and how fast both are of plain decoding."""
+    lines = [
+        TUNED_WORDS,
+        "",
+        "| | knobs | found | of plain: as it was, as found | found over it | then |",
+        "|---|---|---|---|---|---|",
+    ]
+    for title, one in json.loads((REPOSITORY / "benchmarks/tuned-bundled.json").read_text("utf-8")).items():
+        knobs, found = (", ".join(f"{k} {v}" for k, v in one[at].items()) or "defaults" for at in ("knobs", "found"))
+        low, high = one["found_over_own"]["interval"]
+        speeds = f"{one['own_over_plain']['value']:.2f}, {one['found_over_plain']['value']:.2f}"
+        over = f"{one['found_over_own']['value']:.2f} ({low:.2f} .. {high:.2f})"
+        lines.append(f"| `{title}` | {knobs} | {found} | {speeds} | {over} | {one['then']} |")
+    return "\n".join(lines)
 
 
 def measurements() -> str:

@@ -1,7 +1,7 @@
 """The address of the page: what stands in it, by name. Nothing else reads or writes it, but for widgets bound to it
 (`bind="query-params"`), which Streamlit writes by itself.
 
-`?src=sum-eagle3&at=r3/n14&layer=18&rounds=…`: whoever opens that address sees the same place. `at` means the same as
+`?src=sum-eagle3&at=r3/n18&layer=18&rounds=…`: whoever opens that address sees the same place. `at` means the same as
 `specviz tui --at`; `layer` is the one under the cursor of Early exit, `token` the position in texts side by side;
 `lesson` is played beside the stage.
 """
