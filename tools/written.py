@@ -1,10 +1,10 @@
 """Parts of the documents that come from elsewhere: `python -m tools.written` writes them, a test holds the pages to it.
 
 * docs/benchmarks.md: of benchmarks/peers-*.json, methods-*.json and auto-*.json a table each; of tuned-bundled.json
-  what `tune` finds beside the knobs of the bundled recordings; of benchmarks/log.json, where every measured number lies, the
-  newest of each subject and what was tried for nothing. An entry has date, commit, machine, what was measured and its
-  result; `subject` and `newest` (the line that the page shows) where it stands for a subject, and such a line as
-  `negative` where it brought nothing.
+  what `tune` finds beside the knobs of the bundled recordings; of benchmarks/log.json, where every measured number
+  lies, the newest of each subject and what was tried for nothing. An entry has date, commit, machine, what was measured
+  and its result; `subject` and `newest` (the line that the page shows) where it stands for a subject, and such a line
+  as `negative` where it brought nothing.
 * docs/screens/panels.md: the pages of the terminal's guide (F1), a heading each.
 * docs/screens/terminal.md: every key of the terminal, its id and what it does.
 """
