@@ -16,7 +16,9 @@ import re
 import unicodedata
 from contextlib import suppress
 
-from rich.cells import cell_len as width  # terminal cells of an already shown text (CJK and emoji take 2)
+from rich.cells import cell_len
+
+width = cell_len  # terminal cells of an already shown text (CJK and emoji take 2)
 
 SPACE, NEWLINE, TAB, EMPTY, ELLIPSIS = "▁", "⏎", "→", "∅", "…"
 SPACE_ASCII, SPACE_PLAIN = "^", "␣"  # in ASCII; on terminals of 16 colours, whose fonts draw `▁` as `_`

@@ -131,6 +131,7 @@ class WatchPicture:
     now: float | None = None  # tokens a round since the look before the last
     gauges: tuple[tuple[str, str], ...] = ()  # what stood beside at the last look
     reported: tuple[float | None, float | None] = (None, None)  # the engine's own rate and length, at the last look
+    answers: tuple[int, int] | None = None  # that are over, and those of them that ended with their first token
 
 
 def began_again(before: Counted, after: Counted) -> bool:
@@ -165,15 +166,20 @@ def _edges(looks: Sequence[Counted]) -> Iterator[int]:
         yield from (k - 1, k)
 
 
+def _answers(look: Counted) -> tuple[int | None, ...]:
+    """That are over, and the empty ones, of which fewer may be sure later on."""
+    return look.n_answers, look.n_empty
+
+
 class _Step:
     """What was counted between two looks. `anew`: the server began again in between, so it counts from 0. `counts`:
-    rounds, drafted, accepted, generated; `kept`: rounds that kept a token at each position."""
+    rounds, drafted, accepted, generated, answers, empty ones; `kept`: rounds that kept a token at each position."""
 
     __slots__ = ("after", "anew", "before", "counts", "kept")
 
     def __init__(self, before: Counted, after: Counted) -> None:
         self.before, self.after, self.anew = before, after, began_again(before, after)
-        pairs = zip(_totals(after), _totals(before), strict=True)
+        pairs = zip((*_totals(after), *_answers(after)), (*_totals(before), *_answers(before)), strict=True)
         self.counts = tuple(None if a is None else a - (0 if self.anew or b is None else b) for a, b in pairs)
         old, new = [] if self.anew else before.per_position, after.per_position
         self.kept = [max(0, n - (old[k] if k < len(old) else 0)) for k, n in enumerate(new)]
@@ -184,12 +190,13 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
     looks = _windows(looks)
     first, last = looks[0], looks[-1]
     steps = [_Step(before, after) for before, after in pairwise(looks)]
-    rounds, drafted, accepted, generated = (_sum([step.counts[k] for step in steps]) for k in range(4))
+    rounds, drafted, accepted, generated, answers, empty = (_sum([step.counts[k] for step in steps]) for k in range(6))
     kept = [sum(step.kept[k] if k < len(step.kept) else 0 for step in steps) for k in range(_width(looks))]
     seconds = sum(max(0.0, s.after.wall - s.before.wall) for s in steps)
     whole = not rounds
     if whole:
         rounds, drafted, accepted, kept = last.n_rounds, last.n_drafted, last.n_accepted, list(last.per_position)
+        answers, empty = _answers(last)
     counted = bool(rounds and accepted is not None)
     means = [look.accept_length for look in looks if look.accept_length is not None] if last.span else []
     length = 1 + (accepted or 0) / rounds if rounds and counted else fmean(means) if means else last.accept_length
@@ -228,6 +235,7 @@ def picture_of(looks: Sequence[Counted]) -> WatchPicture:
         now=now,
         gauges=tuple((name, _gauge(name, value)) for name, value in last.gauges.items()),
         reported=(last.accept_rate, last.accept_length),
+        answers=(answers, max(0, empty)) if answers and empty is not None else None,
     )
 
 
@@ -305,7 +313,7 @@ def _width(looks: Sequence[Counted]) -> int:
 
 
 def _point(step: _Step) -> LookPoint:
-    rounds, drafted, accepted, generated = step.counts
+    rounds, drafted, accepted, generated = step.counts[:4]
     seconds = step.after.wall - step.before.wall
     is_counted = step.after.n_accepted is not None
     return LookPoint(
