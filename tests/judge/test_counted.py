@@ -121,18 +121,18 @@ def test_acceptance_that_falls_in_time_cannot_be_told_from_other_requests() -> N
     assert found(*history(320)) == {}
 
 
-@pytest.mark.parametrize(("later", "is_healed"), [(320, True), (100, False)])
+@pytest.mark.parametrize(("later", "is_healed"), [(320, True), (250, False)])
 def test_a_slide_that_a_restart_ended_is_told_as_a_slide(later: int, is_healed: bool) -> None:
     looks, kept = [totals([0], 0)], 0
-    for k in range(1, 31):
-        kept += 320 if k <= 10 else 220 if k <= 20 else 100
+    for k in range(1, 61):
+        kept += 320 if k <= 20 else 290 if k <= 40 else 250
         looks.append(totals([kept], 400 * k, wall=60.0 * k))
-    looks += [totals([later * k], 400 * k, wall=1800.0 + 60 * k) for k in range(1, 13)]
+    looks += [totals([later * k], 400 * k, wall=3600.0 + 60 * k) for k in range(1, 7)]
     finding = found(*looks)["changed_in_time"]
     assert finding.headline.startswith("acceptance slides since")
     assert ("until a restart at" in finding.headline) is is_healed
     assert finding.certainty == ("likely" if is_healed else "cannot tell")
-    assert finding.tokens == pytest.approx((320 - 100) / 400)
+    assert finding.tokens == pytest.approx((320 - 250) / 400)
 
 
 def test_counts_that_contradict_each_other_are_said() -> None:

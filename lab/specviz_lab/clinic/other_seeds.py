@@ -31,8 +31,11 @@ class SeedScores(msgspec.Struct, frozen=True):
 
 
 def kept_file() -> Path:
-    """Where they are kept, in a checkout."""
-    return assets("clinic").parents[2] / "benchmarks" / "clinic-seeds.json"
+    """Where they are kept. Raises SpecvizError where this is no checkout."""
+    folder = assets("clinic").parents[2] / "benchmarks"
+    if not folder.is_dir():
+        raise SpecvizError("scores of other seeds are kept in benchmarks, which is part of a checkout: run it there")
+    return folder / "clinic-seeds.json"
 
 
 def read_kept(path: Path) -> list[SeedScores]:
