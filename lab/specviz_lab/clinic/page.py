@@ -107,9 +107,8 @@ def _other_seeds(others: Sequence[SeedScores]) -> list[str]:
     out = [
         "## Other seeds",
         "",
-        "Not recorded; thirty-two cases a seed, scored on the day that is named by the judge of that day. The file is "
-        "`benchmarks/clinic-seeds.json`",
-        "(`specviz lab clinic score FOLDER --keep`).",
+        "Not recorded; thirty-two cases a seed, scored on the day that is named by the judge of that day, in",
+        "`benchmarks/clinic-seeds.json` (`specviz lab clinic score FOLDER --keep`).",
         "",
         "| seeds | scored | level | precision | recall | right / planted | twins told *sure* | asked |",
         "|---|---|---|---|---|---|---|---|",
