@@ -26,7 +26,7 @@ default is faster."""
 TUNED_WORDS = """### Knobs of the bundled recordings
 
 What `specviz tune` finds for each recording that pays, on its own prompt, beside the knobs it had
-(`python -m tools.tune_bundled`, then `--confirm`; AMD EPYC with avx512_bf16, 1 thread, bfloat16, all other work
+(`python -m tools.tune_bundled`, then confirmed; AMD EPYC with avx512_bf16, 1 thread, bfloat16, all other work
 stopped, 2026-11-28). Both and plain decoding took turns; intervals are over repetitions of one prompt, so they tell of
 this text alone. Where what was found is faster by a tenth, its interval included, the recording was made anew, unless
 the last column says why not."""
