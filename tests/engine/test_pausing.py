@@ -10,6 +10,9 @@ from specviz.engine.run.local import LocalRun, Pair, load_pair
 from specviz.events import Event, RoundEnd, Warn
 from specviz.methods import all_methods, get_method
 from specviz.methods.common.missing import missing
+from specviz.runlog.fold import fold
+from specviz.runlog.tree import RoundTree
+from specviz.view.why.closing_text import closing_words
 
 PROMPT = "The old man and the ship of 1482 went, and went again"  # drafts of it are lost now and then
 TURNS = (True, False, True, True, False, False, False)  # which rounds draft, over and over
@@ -61,6 +64,14 @@ def test_pausing_changes_no_text(pair: Pair, name: str, temperature: float) -> N
     assert paused
     assert all((end.n_drafted, end.n_emitted, end.n_draft_calls) == (0, 1, 0) for end in paused)
     assert [event.message for event in events if isinstance(event, Warn) and event.code == "auto"] == ["a word"]
+
+
+def test_why_a_paused_round_has_no_draft_says_what_was_said_as_it_began(pair: Pair) -> None:
+    start = Start(prompt=PROMPT, method="ngram", knobs={"max_new_tokens": 12}, level="full")
+    run = fold(decoded(pair, start, Turns())[1])
+    told = {record.r: closing_words(run, RoundTree(record)) for record in run.rounds}
+    paused = [record.r for record in run.rounds if record.end and record.end.draft_end == "pausing"]
+    assert [told[r].partition(";")[0] for r in paused if r > 3] == ["A word" for r in paused if r > 3] != []
 
 
 def test_where_the_text_depends_on_what_is_drafted_every_round_drafts(pair: Pair) -> None:

@@ -5,7 +5,7 @@ from specviz.events import prob as linear
 from specviz.numerals import percent, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.tree import RoundTree
-from specviz.text import quoted
+from specviz.text import quoted, running
 from specviz.view.frame.parts import Residual, ResidualEntry
 from specviz.view.why.node_context import carried, foreign_rule, paths
 from specviz.view.why.values_text import ENDED
@@ -47,6 +47,12 @@ def _no_token(run: Run, tree: RoundTree) -> str:
     return "The last kept token has no target row of its own, so nothing is drawn after it."
 
 
+def _paused(run: Run, q: int, r: int) -> str:
+    """What was said as drafting paused: what a round costs and brings, and when it is tried again."""
+    said = [warn.message for warn in run.warnings if warn.code == "auto" and (warn.q, warn.r) <= (q, r)]
+    return running(said[-1][:1].upper() + said[-1][1:]) if said else ""
+
+
 def _match(tree: RoundTree) -> Match | None:
     return next(iter(tree.record.every(Match)), None)
 
@@ -86,6 +92,8 @@ def _bonus(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
         reason = _EMPTY.get((end.draft_end if end else None) or "", "Nothing was drafted")
         if end is not None and end.draft_end == "no_match" and run.method_traits.tree != "none":
             reason = "The drafter had nothing to go on, no state of the target yet or no finite numbers"
+        if end is not None and end.draft_end == "pausing":
+            reason = _paused(run, end.q, end.r) or reason
         return f"{reason}; the target decodes one token as in plain decoding. {how}."
     last = tree.nodes.get(tree.stop)
     after = f" after {quoted(last.text, last.bytes)}" if last else ""
