@@ -74,7 +74,7 @@ def test_what_only_some_methods_have_is_shown_where_there_is(tmp_path: Path, cap
     assert ["said", "2", "0", "1", "0", "0", "%"] in rows
     assert ["recall", "—", "0", "%", "—"] in rows
     assert any(row[:3] == ["modelled", "clock", "value"] for row in rows)
-    assert any(row[:2] == ["elapsed_s", ".015"] for row in rows)  # 15 forwards of a millisecond
+    assert any(row[:2] == ["modelled.elapsed_s", ".015"] for row in rows)  # 15 forwards of a millisecond
 
 
 def test_one_model_alone_has_no_two_lanes(tmp_path: Path, capsys: Captured) -> None:
@@ -85,7 +85,7 @@ def test_one_model_alone_has_no_two_lanes(tmp_path: Path, capsys: Captured) -> N
     assert main(["stats", str(write_trace(tmp_path / "run", events))]) == 0
     out = capsys.readouterr().out
     rows = [line.split() for line in out.splitlines()]
-    assert any(row[:2] == ["t_s", ".00400"] and "target" in row for row in rows)
+    assert any(row[:2] == ["modelled.t_s", ".00400"] and "target" in row for row in rows)
     for word in ("bubble", "overlap", "wasted", "draft forward", "kappa_q", "classifier"):
         assert word not in out
 

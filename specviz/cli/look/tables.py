@@ -168,14 +168,14 @@ def _whole(metrics: Metrics) -> Table:
 
 
 def _modelled(modelled: Modelled | None, pair: bool) -> Iterator[Table]:
-    """The run on the modelled clock: a table of its own, for none of its times was measured. With one model alone
-    there are no two lanes, and the target's pass is the unit."""
+    """The run on the modelled clock: a table of its own, for none of its times was measured, by the names of the JSON.
+    With one model alone there are no two lanes, and the target's pass is the unit."""
     if modelled is None:
         return
     table = table_of("modelled clock", "value", "")
     for name, meaning in _MODELLED if pair else _ALONE:
         value = getattr(modelled, name)
-        table.add_row(name, numerals.UNKNOWN if value is None else figure(value), meaning)
+        table.add_row(f"modelled.{name}", numerals.UNKNOWN if value is None else figure(value), meaning)
     yield table
 
 
