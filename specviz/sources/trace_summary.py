@@ -1,4 +1,4 @@
-"""`trace_summary(path)`: what a recording shows, from its first and last lines alone: question, method, tokens a round.
+"""`trace_summary(path)`: what a recording shows, from its first and last lines alone: question, method, tokens a pass.
 
 A zipped trace is inflated on the way, never decoded: a list of recordings is there at once, whatever they hold.
 """
@@ -36,16 +36,16 @@ class TraceSummary:
     about: RecordingAbout | None = None  # of one that comes with the package
 
     @property
-    def per_round(self) -> float | None:
-        """Tokens a round."""
+    def per_pass(self) -> float | None:
+        """Tokens a pass of the target: what `block_efficiency` is of the rounds themselves."""
         return self.n_tokens / self.n_rounds if self.n_tokens is not None and self.n_rounds else None
 
     @property
     def pace(self) -> str:
-        """`6.4 tokens a round`; "" where the recording has no end."""
-        if self.per_round is None:
+        """`6.42 tokens a pass`; "" where the recording has no end."""
+        if self.per_pass is None:
             return ""
-        return f"{number(self.per_round, 1)} {'token' if self.per_round == 1 else 'tokens'} a round"
+        return f"{number(self.per_pass)} {'token' if self.per_pass == 1 else 'tokens'} a pass"
 
     @property
     def how(self) -> str:

@@ -217,7 +217,7 @@ def model_id(names: ModelNames) -> str:
 
 
 def _recording(path: Path, name: str, shown: Mapping[str, TraceSummary], where: str) -> ListChoice:
-    """A recording with what it shows: tokens a round, method, what it is there for or its question."""
+    """A recording with what it shows: tokens a pass, method, what it is there for or its question."""
     summary = shown.get(str(path))
     if summary is None:
         return ListChoice(str(path), name, where or "a recording")
