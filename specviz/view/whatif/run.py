@@ -26,7 +26,7 @@ def what_if_run(replayed: RunAgain, change: Change) -> WhatIfRun:
     words = changed_words(change)
     rows = [
         ("rounds with a draft", f"{len(replayed.rounds)}, told {replayed.n_told}"),
-        ("drafted tokens kept a round", f"{number(replayed.was.value)} as recorded"),
+        ("drafted tokens kept a draft", f"{number(replayed.was.value)} as recorded"),
         ("difference", _difference(replayed)),
     ]
     if replayed.unfit:
