@@ -19,6 +19,7 @@ from specviz.metrics import Estimate, Metrics, Tally
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
 from specviz.text import running
+from specviz.view.frame.series import metric
 from specviz.view.words import numbers
 
 STAGES = ("prefill", "draft", "target", "verdict", "commit", "adapt", "other")
@@ -138,14 +139,12 @@ def _acceptance(metrics: Any) -> str:
     if not metrics.n_drafted:
         return f"nothing drafted, {length}"
     kept = f"{metrics.n_accepted} of {metrics.n_drafted} drafted tokens kept"
-    return f"{shown_estimate(metrics.draft_acceptance_rate)} ({kept}) · {length}"
+    return f"{shown_estimate(metrics.draft_acceptance_rate, 'draft_acceptance_rate')} ({kept}) · {length}"
 
 
-def shown_estimate(estimate: Estimate | None) -> str:
-    """Value and how far it can be trusted."""
-    if estimate is None:
-        return numerals.UNKNOWN
-    return f"{numerals.number(estimate.value)} {numbers.uncertainty(estimate)}".strip()
+def shown_estimate(estimate: Estimate | None, name: str = "") -> str:
+    """Value and how far it can be trusted, as the screens write the metric of that name."""
+    return metric(name, "", estimate).text
 
 
 @dataclass(slots=True)
@@ -375,7 +374,7 @@ class StreamResult(Result):
         for domain, tally in self.domains.items():
             metrics, taken = tally.summary(), self._actions(domain)
             counts = str(self._n_queries[domain]), str(metrics.n_emitted)
-            rates = (shown_estimate(metrics[name]) for name in _RATES)
+            rates = (shown_estimate(metrics[name], name) for name in _RATES)
             actions = " · ".join(f"{action} {n}" for action, n in taken.items()) if self.decided else ""
             out.append((domain, *counts, *rates, actions))
         return out
