@@ -207,7 +207,7 @@ export class Lesson {
     const box = el("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "your answer", size: 7 });
     const answer = () => {
       const value = readNumber(box.value);
-      if (value === null) fill(this.verdict, el("p", { class: "wrong", text: "A number is asked for, such as 3, .25 or 1/4." }));
+      if (value === null) this.say(el("p", { class: "wrong", text: "A number is asked for, such as 3, .25 or 1/4." }));
       else this.take(value);
     };
     box.onkeydown = (event) => (event.key === "Enter" ? answer() : undefined);
@@ -264,6 +264,7 @@ export class Lesson {
     this.over = { ...stage.page, again: true, states: stage.page.states.with(stage.k, now) };
     this.repaint(this.over);
     stage.why.clear();
+    stage.scale.box.classList.remove("seen");
     put(stage.said, words);
     put(stage.counts, words);
   }
@@ -287,7 +288,7 @@ export class Lesson {
     for (const [id, group] of this.stage.tree.groups ?? []) group.classList.toggle("asked", asked.has(id));
     const { stage } = this;
     const named = stage.page.nodes.filter((node) => this.step?.see?.includes(node.shown)).map((node) => node.id);
-    stage.tree.focus = asked.size ? [...asked] : named.length ? named : null;
+    stage.tree.focus = asked.size ? [...asked] : named;
     stage.box.classList.toggle("points", asked.size > 0 && stage.page.n_rows > 2);
     stage.tree.look(false);
   }
@@ -306,7 +307,7 @@ export class Lesson {
     own.first ??= right;
     this.keep();
     this.choices.forEach((each, k) => each.classList.toggle("taken", k === answer));
-    if (this.hides) fill(this.verdict, el("p", { text: "Taken. The answer comes when all have answered." }), this.options.teach ? this.shower() : null);
+    if (this.hides) this.say(el("p", { text: "Taken. The answer comes when all have answered." }), this.options.teach ? this.shower() : null);
     else this.judge();
   }
 
@@ -314,8 +315,13 @@ export class Lesson {
     const { question, answer } = this, { right, words } = judged(question, answer);
     if (right) return this.solve(words);
     this.choices[answer]?.classList.add("wrong");
-    fill(this.verdict, el("p", { class: "wrong", text: `✗ ${words}` }), this.shower());
-    return undefined;
+    return this.say(el("p", { class: "wrong", text: `✗ ${words}` }), this.shower());
+  }
+
+  // What is said of an answer is seen, however long the step is.
+  say(...words) {
+    fill(this.verdict, ...words);
+    this.verdict.scrollIntoView({ block: "nearest" });
   }
 
   shower() {
@@ -431,7 +437,7 @@ export class Lesson {
   leave() {
     document.removeEventListener("keydown", this.press);
     this.putBack();
-    this.stage.tree.value = "";
+    Object.assign(this.stage.tree, { value: "", focus: null });
     this.stage.box.classList.remove("teaches", "teacher");
     this.box.remove();
   }

@@ -26,7 +26,7 @@ export class TreeView {
     this.box = el("div", { class: "canvas" }, this.svg, this.beam, this.missing, this.tools);
     this.free = null; // where the person moved the picture
     this.value = ""; // what stands beside every token besides: "q", "p", "p/q", "u"
-    this.focus = null; // ids of nodes that are asked about: the camera goes to them where not all can be seen
+    this.focus = null; // ids of nodes that are asked about: the camera goes to them where not all can be seen; []: all of it rather small
     this.entire = false; // all of the tree is in the picture, however small its letters
     this.view = { x: 0, y: 0, s: 1 };
     this.listen();
@@ -274,7 +274,7 @@ export class TreeView {
     let view = this.free;
     if (!view) {
       view = this.whole();
-      if (view.s < this.least) view = this.near(this.page.moments[this.k ?? 0]);
+      if (view.s < (this.focus?.length === 0 ? NAMED : 1) * this.least) view = this.near(this.page.moments[this.k ?? 0]);
     }
     this.view = view;
     this.camera.style.transition = motion ? "" : "none";

@@ -21,12 +21,14 @@ class Deed:
 
 
 DEEDS: dict[str, Deed] = {
-    "first moment": Deed("Home: to the very beginning", "Home, or the time line's left end", ("first",)),
-    "next step": Deed(". (next step)", "→ (next step)", ("step(1)",)),
-    "next phase": Deed("> (next phase)", "→ (next step), as often as it takes,", ("phase(1)", "step(1)")),
-    "next round": Deed("] (next round)", "] (next round)", ("round(1)",)),
-    "next rejection": Deed("} (next rejection)", "} (next rejection)", ("rejection(1)",)),
-    "look at nodes": Deed("← → ↑ ↓: look at some nodes", "click some nodes", ("move",), ends=False),
+    "first moment": Deed(
+        "Home: to the very beginning", "go to the very beginning, by the button or by Home", ("first",)
+    ),
+    "next step": Deed(". (next step)", "go on, by the button or by →", ("step(1)",)),
+    "next phase": Deed("> (next phase)", "go on, by the button or a step at a time by →,", ("phase(1)", "step(1)")),
+    "next round": Deed("] (next round)", "go on, by the button or by ]", ("round(1)",)),
+    "next rejection": Deed("} (next rejection)", "go on, by the button or by }", ("rejection(1)",)),
+    "look at nodes": Deed("← → ↑ ↓: look at some nodes", "click some tokens in the picture", ("move",), ends=False),
 }
 
 

@@ -197,10 +197,11 @@ def replaced(scene: AskScene) -> LessonQuestion:
 def move_u(scene: AskScene) -> LessonQuestion:
     """Drag u of one node until its fate turns."""
     node = scene.tested()
-    was = scene.status(node)
+    was, own = scene.status(node), scene.u(node)
+    start = min(_STOPS - 1, int(own * _STOPS))
     marks: list[SliderMark] = []
     for k in range(_STOPS):
-        u = (k + 0.5) / _STOPS
+        u = own if k == start else (k + 0.5) / _STOPS
         now = decide(scene.run, scene.record, Change(uniforms={node: u})).now
         if now is None or node not in now.marks:
             raise scene.refuse(f"it is not on record what another u of n{node} would do")
@@ -212,11 +213,11 @@ def move_u(scene: AskScene) -> LessonQuestion:
     bound = scene.record.verdicts[node].thr or 0.0
     side = "below" if was == "rejected" else "at or above"
     return scene.slider(
-        f"{scene.word(node)} was {was}. Move u until it is not.",
+        f"{scene.word(node)} was {was}. Move u until it is {'kept' if was == 'rejected' else 'rejected'}.",
         marks,
         f"any u {side} {fine(bound)}",
         reason=f"Its fate turns at p/q = {fine(bound)}. Everything else stays: the recording tells the decision again.",
-        start=min(_STOPS - 1, int(scene.u(node) * _STOPS)),
+        start=start,
         name="u",
         before=scene.moment(Phase.ACCEPT, _order(scene, node), node),
     )

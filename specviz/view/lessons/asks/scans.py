@@ -62,7 +62,8 @@ def deciding(scene: AskScene) -> LessonQuestion:
     if not passed:
         raise scene.refuse(f"no test passes in r{scene.record.r}")
     right = max(passed, key=scene.family.depth.__getitem__)
-    answers = [LessonAnswer(right, right, _passes(scene, right), True)]
+    reason = f"u {fine(scene.u(right))} is below {fine(tests[right].thr)}. All before it is kept with it, untested."
+    answers = [LessonAnswer(right, right, reason, True)]
     for node in chain:
         if node == right:
             continue
@@ -73,7 +74,7 @@ def deciding(scene: AskScene) -> LessonQuestion:
             words = f"{scene.word(node)} stands further left: the scan begins at the end and has stopped before."
         answers.append(LessonAnswer(node, node, words))
     text = "The scan stops at the first test that passes. Where?"
-    return _which(scene, text, answers, right, f"{_passes(scene, right)} All before it is kept with it, untested.")
+    return _which(scene, text, answers, right, reason)
 
 
 def _which(
@@ -92,10 +93,6 @@ def _which(
         before=scene.moment(Phase.VERIFY),
         after=scene.end(right),
     )
-
-
-def _passes(scene: AskScene, node: int) -> str:
-    return f"u {fine(scene.u(node))} is below {fine(scene.record.verdicts[node].thr)}."
 
 
 def makes_up(scene: AskScene) -> LessonQuestion:
@@ -140,10 +137,11 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
     node = scene.node
     if node is None or node not in scene.record.verdicts:
         raise scene.refuse("a node of the draft is to be named")
-    was = len(scene.family.accepted)
+    was, own = len(scene.family.accepted), scene.u(node)
+    start = min(_STOPS - 1, int(own * _STOPS))
     marks: list[SliderMark] = []
     for k in range(_STOPS):
-        u = (k + 0.5) / _STOPS
+        u = own if k == start else (k + 0.5) / _STOPS
         now = _again(scene, Change(uniforms={node: u}))
         n = len(now.accepted)
         words = f"u {fine(u)}: {plural(n, 'token')} kept"
@@ -154,7 +152,7 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
         marks,
         "u {}",
         reason=f"At {fine(scene.record.verdicts[node].thr)} this place fails or passes, and the scan goes on or stops.",
-        start=min(_STOPS - 1, int(scene.u(node) * _STOPS)),
+        start=start,
         name="u",
         before=scene.moment(Phase.ACCEPT, len(scene.family.tests), node),
     )

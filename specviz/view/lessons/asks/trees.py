@@ -15,7 +15,7 @@ _ALIKE = 0.01  # tokens a round that make no difference
 
 def path_chance(scene: AskScene, node: int) -> float:
     """The chance that a node of a fixed tree is kept: the target draws it, and everything above it."""
-    return prod(scene.p(at) for at in (*scene.family.ancestors(node), node) if at != _ROOT)
+    return prod(scene.p(at) for at in _path(scene, node))
 
 
 def waste(scene: AskScene) -> LessonQuestion:
@@ -32,7 +32,7 @@ def waste(scene: AskScene) -> LessonQuestion:
         (n + 1, FAR, f"More than the tree has: {n} went through the target."),
     ]
     return scene.number(
-        f"{n} nodes went through the target. How many of them bought nothing?",
+        f"{n} nodes go through the target. How many of them will not become text?",
         lost,
         0,
         ideas,
@@ -56,23 +56,22 @@ def likeliest(scene: AskScene) -> LessonQuestion:
     tempting = max(nodes, key=scene.p)
     if tempting == right:
         raise scene.refuse("the node with the largest p is the right one here: nothing to learn from it")
-    answers = [LessonAnswer(right, right, _product(scene, right, chance[right]), True)]
+    reason = f"{_product(scene, right, chance[right])}."
+    answers = [LessonAnswer(right, right, reason, True)]
     for node in nodes:
         if node == right:
             continue
-        words = f"{_product(scene, node, chance[node])}; {scene.word(right)} has {fine(chance[right])}."
+        words = f"{_product(scene, node, chance[node])}; {_words(scene, right)} has {fine(chance[right])}."
         if node == tempting:
-            words = f"Its own p is the largest, but it counts only if its parent is kept. {words}"
+            words = f"Its own p is the largest, but it counts only if the guess before it is kept. {words}"
         answers.append(LessonAnswer(node, node, words))
     return LessonQuestion(
         kind="place",
-        text="Room for one node of depth 2 only, right behind a first guess: which is likeliest to be kept?",
+        text="Room for one node only, right behind a first guess: which is likeliest to be kept?",
         answers=tuple(answers),
-        otherwise="Depth 2 is asked for: a token right behind one of the first guesses.",
-        shown=scene.word(right),
-        reason=f"{_product(scene, right, chance[right])}: chances along a path multiply.".removeprefix(
-            f"{scene.word(right)}: "
-        ),
+        otherwise="A token right behind one of the first guesses is asked for.",
+        shown=_words(scene, right),
+        reason=reason,
         places=tuple(nodes),
         value="p",
         before=scene.moment(Phase.VERIFY),
@@ -80,10 +79,19 @@ def likeliest(scene: AskScene) -> LessonQuestion:
     )
 
 
-def _product(scene: AskScene, node: int, chance: float) -> str:
+def _path(scene: AskScene, node: int) -> list[int]:
     path = [at for at in (*scene.family.ancestors(node), node) if at != _ROOT]
-    path.sort(key=scene.family.depth.__getitem__)
-    return f"{scene.word(node)}: {' × '.join(fine(scene.p(at)) for at in path)} = {fine(chance)}"
+    return sorted(path, key=scene.family.depth.__getitem__)
+
+
+def _words(scene: AskScene, node: int) -> str:
+    """A node with what it stands on: a tree has the same token in many places."""
+    return " ".join(scene.word(at) for at in _path(scene, node))
+
+
+def _product(scene: AskScene, node: int, chance: float) -> str:
+    factors = " × ".join(fine(scene.p(at)) for at in _path(scene, node))
+    return f"{_words(scene, node)}: {factors} = {fine(chance)}"
 
 
 def shapes(scene: AskScene) -> tuple[tuple[int, float], ...]:
@@ -135,7 +143,7 @@ def best_shape(scene: AskScene) -> LessonQuestion:
         f"{n} nodes, as one chain or as several side by side (rows). Move the width to where most is kept.",
         marks,
         " or ".join(marks[k][0].label for k in best),
-        reason=f"{number(most)} tokens a round on average, by the chances on record. The surer a draft, the longer.",
+        reason=f"{number(most)} tokens a round on average, by the chances on record. The surer, the narrower.",
         start=0 if 0 not in best else len(values) - 1,
         name="rows",
     )
