@@ -61,7 +61,7 @@ def likeliest(scene: AskScene) -> LessonQuestion:
     for node in nodes:
         if node == right:
             continue
-        words = f"{_product(scene, node, chance[node])}; {_words(scene, right)} has {fine(chance[right])}."
+        words = f"{_product(scene, node, chance[node])}; another has {fine(chance[right])}."
         if node == tempting:
             words = f"Its own p is the largest, but it counts only if the guess before it is kept. {words}"
         answers.append(LessonAnswer(node, node, words))
