@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLINIC = ROOT / "assets" / "specviz_assets" / "clinic"
 _STAGE_HERE = re.compile(r"^<!-- plays: ([a-z0-9-]+) -->\n+!\[[^\]]*\]\([^)]*\)$", re.MULTILINE)
 _PLANTED = re.compile(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)  # of the last table of docs/clinic.md
+_LOADS = "const frame = this.querySelector('iframe'); frame.src ||= frame.dataset.src"
 _DOORS = (
     "[More recordings](play/index.md){ .md-button } [Faults to find](play/faults.md){ .md-button }"  # below the stage
 )
@@ -76,14 +77,16 @@ def _played(path: Path) -> str:
 
 
 def _frame(address: str, title: str, name: str) -> str:
-    words = f'title="{escape(title)}" name="{name}" allow="fullscreen" loading="lazy"'
-    return f'<iframe class="sv-plays" src="{address}" {words}></iframe>'
+    return f'<iframe class="sv-plays" src="{address}" title="{escape(title)}" name="{name}" allow="fullscreen"></iframe>'
 
 
-def _folded(summary: str, inside: Sequence[str], first: bool) -> list[str]:
-    """One of several that are opened one at a time; what plays in it is loaded when it is."""
-    begins = f'<details class="sv-fold" name="plays"{" open" if first else ""}><summary>{summary}</summary>'
-    return [begins, *inside, "</details>"]
+def _folded(summary: str, frame: str, inside: Sequence[str], first: bool) -> list[str]:
+    """One of several that are opened one at a time. What plays in it is loaded when it is: a browser fetches a frame
+    that is folded away at once, `loading="lazy"` or not, and sixteen runs would be unpacked before one is seen."""
+    begins = '<details class="sv-fold" name="plays"'
+    opened = f"{begins} open>" if first else f'{begins} ontoggle="{_LOADS}">'
+    frame = frame if first else frame.replace(" src=", " data-src=")
+    return [f"{opened}<summary>{summary}</summary>", frame, *inside, "</details>"]
 
 
 def _page(title: str, words: str, *lines: str) -> str:
@@ -96,7 +99,7 @@ def _gallery() -> str:
     lines = (
         line
         for place, (name, card) in enumerate(cards.items())
-        for line in _folded(_card(name, card), [_frame(f"{name}.html", name, name)], place == 0)
+        for line in _folded(_card(name, card), _frame(f"{name}.html", name, name), (), place == 0)
     )
     return _page("Recordings that play", words, *lines)
 
@@ -143,8 +146,8 @@ def _faults() -> str:
         for place, (number, posted, planted) in enumerate(_planted())
         for line in _folded(
             f"<q>{escape(posted)}</q>",
+            _frame(f"fault-{number}.html", f"case {int(number)}", f"fault-{number}"),
             [
-                _frame(f"fault-{number}.html", f"case {int(number)}", f"fault-{number}"),
                 "<details><summary>What is it?</summary>",
                 f"<p><b>Fault {int(number)}: {escape(FAULTS[int(number) - 1])}.</b> Planted: {escape(planted)}.</p>",
                 *_judged(number),
