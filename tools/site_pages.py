@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CLINIC = ROOT / "assets" / "specviz_assets" / "clinic"
 _STAGE_HERE = re.compile(r"^<!-- plays: ([a-z0-9-]+) -->\n+!\[[^\]]*\]\([^)]*\)$", re.MULTILINE)
 _PLANTED = re.compile(r"^\| (\d+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)  # of the last table of docs/clinic.md
-_LOADS = "const frame = this.querySelector('iframe'); frame.src ||= frame.dataset.src"
+_LOADS = "const late = this.querySelector('template'); late?.replaceWith(late.content)"
 _DOORS = (
     "[More recordings](play/index.md){ .md-button } [Faults to find](play/faults.md){ .md-button }"  # below the stage
 )
@@ -77,7 +77,9 @@ def _played(path: Path) -> str:
 
 
 def _frame(address: str, title: str, name: str) -> str:
-    return f'<iframe class="sv-plays" src="{address}" title="{escape(title)}" name="{name}" allow="fullscreen"></iframe>'
+    return (
+        f'<iframe class="sv-plays" src="{address}" title="{escape(title)}" name="{name}" allow="fullscreen"></iframe>'
+    )
 
 
 def _folded(summary: str, frame: str, inside: Sequence[str], first: bool) -> list[str]:
@@ -85,7 +87,7 @@ def _folded(summary: str, frame: str, inside: Sequence[str], first: bool) -> lis
     that is folded away at once, `loading="lazy"` or not, and sixteen runs would be unpacked before one is seen."""
     begins = '<details class="sv-fold" name="plays"'
     opened = f"{begins} open>" if first else f'{begins} ontoggle="{_LOADS}">'
-    frame = frame if first else frame.replace(" src=", " data-src=")
+    frame = frame if first else f"<template>{frame}</template>"
     return [f"{opened}<summary>{summary}</summary>", frame, *inside, "</details>"]
 
 
