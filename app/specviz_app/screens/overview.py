@@ -64,7 +64,8 @@ def with_finding(viewer: Viewer, row: Sequence[tuple[str, str, str]]) -> list[tu
         return [*row]
     model = state.once("overview", viewer, lambda: overview(run, viewer.player.builder.meter))
     first = next(iter(model.judgement.findings), None)
-    tab = f"Overview · {clip(f'{first.certainty}: {first.headline}', _CELLS)}" if first is not None else "Overview"
+    sure = "" if first is None or first.certainty == "sure" else f"{first.certainty}: "
+    tab = "Overview" if first is None else f"Overview · {clip(sure + first.headline, _CELLS)}"
     return [(panel, tab if panel == PANELS[0].id and not lacks else title, lacks) for panel, title, lacks in row]
 
 
@@ -100,8 +101,13 @@ def _places(viewer: Viewer, places: Sequence[tuple[str, str]], panel: str, key: 
         return
     with st.container(horizontal=True, gap="small"):
         for label, at in places[:_MOST_PLACES]:
-            lead, name = partial(below.switch, viewer, {"id": panel, "place": at}, viewer.go), f"evidence-{key}-{at}"
-            st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=guard.obeyed(lead))
+            lead, name = guard.obeyed(partial(_lead, viewer, panel, at)), f"evidence-{key}-{at}"
+            st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=lead)
+
+
+def _lead(viewer: Viewer, panel: str, at: str) -> None:
+    below.switch(viewer, {"id": panel, "place": at}, viewer.go)
+    state.show_picture()
 
 
 PANELS = (PanelBelow("overview", "Overview", 20, _body),)

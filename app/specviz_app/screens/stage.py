@@ -93,6 +93,7 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         "run": key,
         "at": viewer.place if named else "",
         "went": state.went(),
+        "shown": state.shown(),
         "n": len(run.rounds),
         "play": not named and lesson is None and together.mode() != together.FOLLOW,
         "here": first_minute.offer(server, run),

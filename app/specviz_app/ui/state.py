@@ -13,7 +13,7 @@ from specviz_app.ui.address import AT, LAYER, SRC, TOKEN
 from specviz_app.ui.library import choices, opened
 from specviz_app.ui.viewer import Viewer
 
-_NOTES, _WENT = "link-notes", "went"
+_NOTES, _WENT, _SHOWN = "link-notes", "went", "shown"
 _WANTED = "src_wanted"
 Made = TypeVar("Made")
 
@@ -158,6 +158,16 @@ def bad_place() -> str | None:
 def went() -> int:
     """How often the address led somewhere: links, the browser's way back. A script that is overtaken counts as well."""
     return int(st.session_state.get(_WENT, 0))
+
+
+def shown() -> int:
+    """How often a panel led to a round that the picture above it shows."""
+    return int(st.session_state.get(_SHOWN, 0))
+
+
+def show_picture() -> None:
+    """The page scrolls up to the picture, if the panel that is open stays."""
+    st.session_state[_SHOWN] = shown() + 1
 
 
 def put_place(viewer: Viewer, more: Mapping[str, str | None] | None = None) -> None:

@@ -157,7 +157,7 @@ function waitThere() {
 
 function mount(component, theme) {
   const { data, parentElement } = component;
-  const held = { run: data.run, token: data.token, view: data.view, n: data.n, at: data.at, went: data.went, last: data.at, mode: data.mode, pending: [] };
+  const held = { run: data.run, token: data.token, view: data.view, n: data.n, at: data.at, went: data.went, shown: data.shown, last: data.at, mode: data.mode, pending: [] };
   const onPlace = (place) => {
     if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
     held.last = place;
@@ -269,7 +269,8 @@ export default function (component) {
     held.panel = data.panel;
     if (data.panel && !data.large) held.panels?.show();
     held.room?.moved();
-  }
+  } else if (held.shown !== data.shown) held.stage.showTree();
+  held.shown = data.shown;
   teach(held, data.lesson);
   if (data.mode !== held.mode) held.room?.set((held.mode = data.mode));
   if (data.panels) held.stage.around.classList.toggle("open", Boolean(data.panel));

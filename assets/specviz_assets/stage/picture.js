@@ -47,6 +47,11 @@ export class Picture {
     this.paintTheme();
   }
 
+  // Where somebody reads below it, and was led to a round: so far up that the tree is in sight.
+  showTree() {
+    requestAnimationFrame(() => this.tree.box.scrollIntoView({ block: "nearest", behavior: this.still ? "auto" : "smooth" }));
+  }
+
   // No round is there to be seen: nothing is said of one.
   clear() {
     this.box.classList.add("blank");

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, address, panel_of, settled, stage_place, until
+from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, stage_place, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -231,3 +231,17 @@ def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served
     until(lambda: here.get_attribute("data-at") == "0", "the texts stand still")
     page.go_back()
     until(lambda: place.inner_text().startswith(f"{at[1]} "), "there is no way back")
+
+
+def test_a_finding_leads_to_the_tree_of_a_round_that_shows_it(opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{opened.url}/stage?src=code-eagle3", 1280, 720)
+    tab = page.get_by_role("tab", name="% of the tree is thrown away")
+    tab.wait_for()
+    settled(page)
+    tab.click()
+    lead = panel_of(page).get_by_role("button", name="→ r9")
+    tree = page.locator(f"{STAGE} .canvas")
+    until(lambda: tree.bounding_box()["y"] < 0, "the panel does not come into sight")
+    lead.click()
+    until(lambda: stage_place(page).startswith("r9 "), "it leads nowhere")
+    until(lambda: tree.bounding_box()["y"] >= 0, "the tree stays out of sight")
