@@ -89,6 +89,7 @@ class PlainTally:
         self.target: ModelInfo | None = None
         self.climbs = self.overlapped = False  # the target's own layers draft; a drafter works beside its passes
         self.rate = Moments()  # tokens / ns, recording left out
+        self.slowest = (0, 0)  # nanoseconds and tokens of the round that took longest
         self.timed_ns = Median()  # passes of plain decoding between the rounds
         self.plain_ns, self.plain_pass_ns = Median(), Median()  # of rounds that were plain decoding, and their passes
         self.plain_sum_ns = 0  # of these rounds
@@ -107,6 +108,7 @@ class PlainTally:
         self.climbs = self.climbs or other.climbs
         self.calls, self.tests = self.calls + other.calls, self.tests + other.tests
         self.rate.merge(other.rate)
+        self.slowest = max(self.slowest, other.slowest)
         self.timed_ns.merge(other.timed_ns)
         self.plain_ns.merge(other.plain_ns)
         self.plain_sum_ns += other.plain_sum_ns
@@ -121,6 +123,7 @@ class PlainTally:
             return
         took = max(1, ns - end.probe_ns)
         self.rate.add(end.n_emitted, took)
+        self.slowest = max(self.slowest, (took, end.n_emitted))
         if end.plain_ns:
             self.timed_ns.add(end.plain_ns)
         draft, target = end.stage_ns.get("draft", 0), end.stage_ns.get("target", 0)
@@ -205,12 +208,16 @@ class PlainTally:
         )
 
     def _times(self, ends: Ends, plain_ns: float) -> Estimate:
-        """Tokens a second beside one in `plain_ns`, which lies between `ends`."""
+        """Tokens a second beside one in `plain_ns`, which lies between `ends`. The interval takes in what the run is
+        without its slowest round: where the machine stood still in that one, no spread of the others tells it."""
         over = self.rate
         rate = settled(float(over.top / over.bottom), over.interval(), over.n, over.counting)
         if rate.interval is None and ends[0] == ends[1]:
             return Estimate(value=rate.value * plain_ns, n=rate.n, unknown=rate.unknown)
         low, high = rate.interval or (rate.value, rate.value)
+        ns, tokens = self.slowest
+        if rate.interval is not None:
+            high = max(high, float((over.top - tokens) / (over.bottom - ns)))
         return Estimate(value=rate.value * plain_ns, interval=(low * ends[0], high * ends[1]), n=rate.n)
 
     def _own(self, costs: Calibration | None) -> Ends | None:

@@ -301,7 +301,14 @@ def spread(speeds: list[float], drafted: int, kept: int) -> Evidence:
 
 @pytest.mark.parametrize(
     ("speeds", "certainty"),
-    [([80, 82, 79, 81, 80, 78], "likely"), ([80, 130, 70, 120, 60, 110], "cannot tell"), ([130, 131, 129, 130], None)],
+    [
+        ([80, 82, 79, 81, 80, 78], "likely"),
+        ([80, 130, 70, 120, 60, 110], "cannot tell"),
+        ([130, 131, 129, 130], None),
+        ([60, 70], "likely"),
+        ([5, 95, 90], "cannot tell"),  # one window stood still, and there are too few for a spread
+        ([2], "cannot tell"),  # 80 plain rounds for two drafted tokens: more than any drafter takes
+    ],
 )
 def test_slower_than_its_twin_is_told_by_how_windows_spread(speeds: list[float], certainty: str | None) -> None:
     plain = spread([100] * len(speeds), 0, 0)

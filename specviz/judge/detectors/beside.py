@@ -164,15 +164,27 @@ def slower_than_its_twin(evidence: Evidence) -> Finding | None:
 
 
 def _certain(drafting: "WatchPicture", plain: "WatchPicture") -> Certainty:
-    """By how the speeds of the windows spread, where there are enough of both; else by what two timings part anyhow."""
+    """By how the speeds of the windows spread, where there are enough of both; else every one of them has to be slower
+    by more than two timings part anyhow."""
     speeds = [[point.tokens_per_s for point in picture.points if point.tokens_per_s] for picture in (drafting, plain)]
     if len(speeds[0]) < LEAST_WINDOWS:
-        return "likely" if APART * (drafting.tokens_per_s or 0) < (plain.tokens_per_s or 0) else "cannot tell"
+        fastest = max([*speeds[0], drafting.tokens_per_s or 0])
+        slow = APART * fastest < (plain.tokens_per_s or 0)
+        return "likely" if slow and not _stood_still(drafting, plain) else "cannot tell"
     # Both answer the same prompts in the same order: then a window is held against its own twin.
     paired = len(speeds[0]) == len(speeds[1])
     usual = fmean(speeds[1])
     ratios = [a / (b if paired else usual) for a, b in zip(speeds[0], cycle(speeds[1]), strict=False)]
     return "likely" if _mean(ratios)[2] < 1 else "cannot tell"
+
+
+def _stood_still(drafting: "WatchPicture", plain: "WatchPicture") -> bool:
+    """Whether a round took longer than one with every drafted token as dear as two plain passes, one to draft it and
+    one to verify it: then something else took time, and counts alone do not tell whether a drafter did."""
+    if not drafting.n_drafted or not drafting.n_rounds or not drafting.tokens_per_s or not plain.tokens_per_s:
+        return False
+    cost = (drafting.length or 0) * plain.tokens_per_s / drafting.tokens_per_s
+    return cost > 1 + 2 * drafting.n_drafted / drafting.n_rounds
 
 
 @detector(CountsLooked, 32)
@@ -192,7 +204,7 @@ def _dear(claim: str, time: float | None, fault: int = 12, certainty: Certainty 
         next_step="A shorter draft, or a cheaper drafter; where the pass over several rows is dear, fewer of them.",
         decides="The time of a draft, and of a pass over one row and over all, each alone."
         if certainty == "likely"
-        else "The same prompts again, with and without drafts in turn: these few spread as much.",
+        else "The same prompts again, with and without drafts in turn: these may be slow by chance, or stood still.",
         others=(25 - fault, 14),
         time=time,
     )

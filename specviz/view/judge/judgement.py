@@ -74,7 +74,8 @@ def _speed(speed: "PlainSpeed") -> str:
     if speed.trusted is None:
         return TOO_FEW if speed.times.n == 1 else CANNOT_TELL
     ends = speed.trusted.interval
-    if speed.basis == "stage" and ends is not None and speed.plain_ms != speed.own_ms:
+    modelled = speed.basis == "stage" and speed.plain_ms != speed.own_ms
+    if ends is not None and (modelled or ends[0] < 1 < ends[1]):  # a number in its middle would look like a verdict
         return f"{times(ends[0]).removesuffix('×')}–{times(ends[1])} plain decoding"
     return f"{times(speed.trusted.value)} plain decoding"
 

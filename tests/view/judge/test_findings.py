@@ -215,6 +215,16 @@ def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
     assert modelled.speed_text == "2.4× plain decoding (modelled)"
 
 
+def test_a_speed_up_that_may_be_a_loss_is_told_by_its_ends() -> None:
+    """One round of thirty stood still: the mean is far below 1, and nothing can be said against the draft."""
+    rounds = many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)
+    rounds[11] = many(12, GOOD, [3, 2], draft_ms=5000.0, target_ms=11.0)[11]
+    found = judged(judged_run(rounds, COSTS))
+    low, high = found.speed.removesuffix("× plain decoding").split("–")
+    assert float(low) < 1 < float(high)
+    assert "dearer_than_it_pays" not in {finding.detector for finding in found.findings}
+
+
 def test_a_model_of_rows_on_a_processor_is_a_range() -> None:
     models = ev.Models(target=ev.ModelInfo(name="t", device="cpu"))
     found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), models=models))
