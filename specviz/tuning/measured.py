@@ -46,7 +46,7 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `over_plain` and `over_default`: tokens a second of the chosen setting over those of plain decoding and of its
     method at its defaults, with Student's 95 % interval over `n_confirmed` prompts. `fresh`: the search saw none of
-    these. `curves`: by method and knob, its value and the speed over plain where that alone was changed.
+    these. `curves`: by setting and knob, its value and the speed over plain where that alone was changed.
     """
 
     wall: str
@@ -115,7 +115,7 @@ class Tuning:
             prompts={"source": self.prompts.source, "sha256": self.prompts.sha256, "n_found": self.prompts.n_found},
             trials=[_result(trial) for trial in search.trials],
             replays=replays,
-            curves=_curves(search.trials),
+            curves=curves_of(search.trials, best),
             method=best.method,
             knobs=dict(best.knobs),
             fixed=self._of(best.method),
@@ -246,16 +246,24 @@ def _result(trial: KnobTrial) -> TrialResult:
     )
 
 
-def _curves(trials: Sequence[KnobTrial]) -> dict[str, list[tuple[Any, float]]]:
-    """`draft gamma` → its values with the speed over plain, of the trials where that knob alone was changed."""
+def curves_of(trials: Sequence[KnobTrial], best: KnobSetting) -> dict[str, list[tuple[Any, float]]]:
+    """`draft gamma` → its values with the speed over plain, of the trials where that knob alone was changed: from a
+    method's defaults, and from the setting that was chosen (`specbound, alpha 0.0, d_max 2 w_max`)."""
     curves: dict[str, list[tuple[Any, float]]] = {}
-    bases = {trial.setting.method: trial for trial in reversed(trials)}
-    for trial in trials:
-        base = bases[trial.setting.method]
-        if len(trial.setting.knobs) == 1 and trial.over_plain is not None:
-            ((name, value),) = trial.setting.knobs.items()
-            points = curves.setdefault(f"{trial.setting.method} {name}", [])
-            if not points and base.over_plain is not None:
-                points.append((get_method(trial.setting.method).table.spec(name).default, base.over_plain))
-            points.append((value, trial.over_plain))
-    return {name: sorted(points) for name, points in curves.items()}
+    for base in [*(KnobSetting(name) for name in dict.fromkeys(trial.setting.method for trial in trials)), best]:
+        own = [trial for trial in trials if trial.setting.method == base.method]
+        for knob in dict.fromkeys(name for trial in own for name in trial.setting.knobs):
+            rest = KnobSetting(base.method, _without(base, knob))
+            default = get_method(base.method).table.spec(knob).default
+            points = {
+                trial.setting.knobs.get(knob, default): trial.over_plain
+                for trial in own
+                if trial.over_plain is not None and _without(trial.setting, knob) == rest.knobs
+            }
+            if len(points) > 1:
+                curves[f"{rest.name} {knob}"] = sorted(points.items())
+    return curves
+
+
+def _without(setting: KnobSetting, knob: str) -> dict[str, Any]:
+    return {name: value for name, value in setting.knobs.items() if name != knob}

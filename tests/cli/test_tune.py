@@ -4,21 +4,24 @@ import json
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.conftest import Cli
+from specviz.cli.measure.tune import knob_file
 from specviz.events import Header
 from specviz.trace.reader import read_events
+from specviz.tuning.measured import TuneReport
 
 
-def _gamma(cli: Cli, folder: Path, *words: object) -> int:
-    """The draft length of a run of a few tokens, as its trace has it."""
+def _header(cli: Cli, folder: Path, *words: object) -> Header:
+    """Of a run of a few tokens, as its trace has it."""
     trace = folder / "run.sv.jsonl"
     done = cli("run", *words, "--example", "code", "--max-new-tokens", "4", "--record", trace, "--force", "-q")
     assert done.code == 0, done.err
     header = read_events(folder / "run.sv.jsonl.gz")[0]
     assert isinstance(header, Header)
-    return int(header.knobs["gamma"])
+    return header
 
 
 def test_a_pair_is_tuned_and_the_file_is_taken_by_run(cli: Cli, tmp_path: Path) -> None:
@@ -33,9 +36,14 @@ def test_a_pair_is_tuned_and_the_file_is_taken_by_run(cli: Cli, tmp_path: Path) 
     low, high = report["over_plain"]["interval"]
     assert low <= report["over_plain"]["value"] <= high
     assert done.out.startswith({"pays": "draft"}.get(report["verdict"], report["verdict"].split()[0]))
-    knobs = tomllib.loads(out.read_text())
-    assert knobs == {"method": "draft", **report["knobs"]}
-    assert _gamma(cli, tmp_path, "--knobs", out) == report["knobs"].get("gamma", 4)
+    whole = msgspec.convert(report, TuneReport)
+    assert out.read_text() == knob_file(whole)
+    paying = msgspec.structs.replace(whole, verdict="pays")
+    assert tomllib.loads(knob_file(paying)) == {"method": "draft", **report["knobs"]}
+    out.write_text(knob_file(paying))
+    assert _header(cli, tmp_path, "--knobs", out).knobs["gamma"] == report["knobs"].get("gamma", 4)
+    out.write_text(knob_file(msgspec.structs.replace(whole, verdict="nothing pays", fixed={"gamma": 3})))
+    assert _header(cli, tmp_path, "--knobs", out).method == "ar", "the fastest is plain decoding, which has no gamma"
 
 
 @pytest.mark.parametrize(
@@ -65,5 +73,5 @@ def test_a_bad_knob_file_is_one_line(text: str | None, line: str, cli: Cli, tmp_
 def test_what_is_typed_goes_before_the_file(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "knobs.toml"
     file.write_text('method = "draft"\ngamma = 2\n')
-    assert _gamma(cli, tmp_path, "--knobs", file) == 2
-    assert _gamma(cli, tmp_path, "--knobs", file, "--gamma", "5") == 5
+    assert _header(cli, tmp_path, "--knobs", file).knobs["gamma"] == 2
+    assert _header(cli, tmp_path, "--knobs", file, "--gamma", "5").knobs["gamma"] == 5

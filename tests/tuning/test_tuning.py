@@ -1,11 +1,13 @@
 """What is tried, and who goes on."""
 
+import math
 import random
 
 import pytest
 
 from specviz.knobs import KnobSpec, real, whole
 from specviz.methods import all_methods, get_method
+from specviz.tuning.measured import curves_of
 from specviz.tuning.search import FINALISTS, KnobTrial, Race
 from specviz.tuning.space import KnobSetting, ladder, one_at_a_time, tunable
 
@@ -52,6 +54,20 @@ def test_a_ladder_stays_in_the_range_and_near_the_default(spec: KnobSpec, values
 def test_values_by_hand_are_all_that_is_searched() -> None:
     settings = one_at_a_time(get_method("draft"), {}, {"gamma": [2, 4, 8]})
     assert [dict(setting.knobs) for setting in settings] == [{}, {"gamma": 2}, {"gamma": 8}]
+
+
+def test_curves_show_what_a_knob_does_alone_from_the_defaults_and_from_the_winner() -> None:
+    base = KnobSetting("specbound")
+    best = base.with_(d_max=2, w_max=3)
+    speeds = (0.8, 1.3, 0.9, 1.0, 1.2)
+    settings = (base, best, best.with_(w_max=1), base.with_(tau=0.5), best.with_(d_max=4))
+    trials = [KnobTrial(setting, [math.log(speed)]) for setting, speed in zip(settings, speeds, strict=True)]
+    curves = {name: [(x, round(speed, 6)) for x, speed in points] for name, points in curves_of(trials, best).items()}
+    assert curves == {
+        "specbound tau": [(0.5, 1.0), (0.75, 0.8)],
+        "specbound, d_max 2 w_max": [(1, 0.9), (3, 1.3)],
+        "specbound, w_max 3 d_max": [(2, 1.3), (4, 1.2)],
+    }
 
 
 class KnownSpeeds:

@@ -140,9 +140,18 @@ def _fixed(names: Sequence[str], arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def knob_file(report: "TuneReport") -> str:
-    """What `--knobs FILE` takes: the method, and the knobs that are not at their defaults."""
-    lines = [f"# {report.command}", f"# {_verdict(report)}", f"method = {json.dumps(report.method)}"]
-    knobs = {name: value for name, value in report.fixed.items() if name != "max_new_tokens"} | report.knobs
+    """What `--knobs FILE` takes: the method, and the knobs that are not at their defaults. Plain decoding where that is
+    the fastest."""
+    from specviz.tuning.measured import PLAIN
+
+    knobs = {name: value for name, value in report.fixed.items() if name != "max_new_tokens"}
+    method = report.method
+    if report.verdict == "nothing pays":
+        method, has = PLAIN, {spec.name for spec in get_method(PLAIN).table.specs}
+        knobs = {name: value for name, value in knobs.items() if name in has}
+    else:
+        knobs |= report.knobs
+    lines = [f"# {report.command}", f"# {_verdict(report)}", f"method = {json.dumps(method)}"]
     return "\n".join([*lines, *(f"{name} = {json.dumps(value)}" for name, value in knobs.items())]) + "\n"
 
 
