@@ -2,10 +2,11 @@
 
 from app import onstage
 from app.conftest import Open
+from specviz.view.blocks import TableBlock
 from specviz.view.clinic import HEALTHY, case_names, read_case
 from specviz_app.server.core import Settings
 from specviz_app.ui import clinic
-from specviz_app.ui.lessons import CLINIC
+from specviz_app.ui.lessons import CLINIC, LIST
 
 THIRD = read_case(3)
 
@@ -33,11 +34,19 @@ def test_a_case_is_played_to_its_marks(open_page: Open) -> None:
     assert onstage.handed(at)["src"] == "clinic-4"
 
 
+def test_what_is_opened_has_every_column_of_its_table(open_page: Open) -> None:
+    at = open_page(Settings(), "stage", clinic="1")
+    at.button(key="exhibit-card").click().run()
+    card = next(exhibit for exhibit in read_case(1).exhibits if exhibit.key == "card").blocks[0]
+    assert isinstance(card, TableBlock)
+    assert at.dataframe[0].value.to_numpy().tolist() == [[cell.text for cell in row] for row in card.rows]
+
+
 def test_a_case_that_is_not_there_is_named_and_another_run_leaves_it(open_page: Open) -> None:
     at = open_page(Settings(), "stage", clinic="99")
     assert f"1 to {len(case_names())}" in at.warning[0].value
     assert CLINIC not in at.query_params
-    at.button(key="clinic").click().run()
+    at.menu_button(key=LIST).click(CLINIC).run()
     assert onstage.handed(at)["src"] == "clinic-1"
     at.selectbox(key="src").set_value("code-draft").run()
     assert onstage.handed(at)["panels"]

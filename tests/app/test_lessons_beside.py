@@ -46,7 +46,7 @@ def test_the_first_screen_has_a_door_to_the_lessons(open_page: Open) -> None:
     at = open_page(Settings(), "stage")
     door = onstage.handed(at)["lessons"]
     assert str(len(IDS)) in door["text"]
-    at.button(key=f"lesson-{THIRD.number}").click().run()
+    at.menu_button(key=lessons.LIST).click(THIRD.id).run()
     assert onstage.handed(at)["lesson"]["script"]["id"] == THIRD.id
 
 

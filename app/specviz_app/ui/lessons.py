@@ -20,6 +20,7 @@ from specviz_app.ui.below import LARGE
 from specviz_app.ui.library import choices
 
 LESSON, TEACH, CLINIC = "lesson", "teach", "clinic"
+LIST = "lessons"  # in the session's state: what was chosen of the list
 _FIRST = "1"
 _LED = "lesson-led"  # in the session's state: the lesson whose run was chosen last
 
@@ -91,25 +92,29 @@ def offer() -> dict[str, str]:
 
 
 def button() -> None:
-    """The list of lessons, in the bar at the top."""
-    with st.popover("Lessons", icon=":material/school:", help="Guided lessons beside the picture", key="lessons"):
-        for lesson in bundled_lessons().values():
-            st.button(
-                f"{lesson.number} · {lesson.title}",
-                key=f"lesson-{lesson.number}",
-                help=f"{lesson.about}; {lesson.minutes} minutes",
-                width="stretch",
-                on_click=guard.obeyed(go),
-                args=(lesson.id,),
-            )
-        st.button(
-            "Clinic · what ails this run?",
-            key="clinic",
-            help=f"{len(case_names())} cases: what somebody posted, evidence to open, fault and next step to name",
-            width="stretch",
-            on_click=guard.obeyed(address.put),
-            args=({LESSON: None, CLINIC: _FIRST, LARGE: "1"},),
-        )
+    """The list of lessons, and the door to the clinic, in the bar at the top."""
+    st.menu_button(
+        "Lessons",
+        [*bundled_lessons(), CLINIC],
+        format_func=_listed,
+        icon=":material/school:",
+        help=f"Guided lessons beside the picture; {len(case_names())} cases of a clinic",
+        key=LIST,
+        on_click=guard.obeyed(_chosen),
+    )
+
+
+def _listed(name: str) -> str:
+    if name == CLINIC:
+        return "Clinic · what ails this run?"
+    return f"{bundled_lessons()[name].number} · {bundled_lessons()[name].title}"
+
+
+def _chosen() -> None:
+    if st.session_state[LIST] == CLINIC:
+        address.put({LESSON: None, CLINIC: _FIRST, LARGE: "1"})
+    else:
+        go(st.session_state[LIST])
 
 
 def go(wanted: object) -> None:
@@ -118,6 +123,6 @@ def go(wanted: object) -> None:
         leave()
         return
     try:
-        address.put({LESSON: str(bundled_lessons()[lesson_id(wanted)].number), CLINIC: None})
+        address.put({LESSON: str(bundled_lessons()[lesson_id(wanted)].number), CLINIC: None, LARGE: None})
     except SpecvizError as error:
         state.note(str(error))

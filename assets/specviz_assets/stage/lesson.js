@@ -264,7 +264,6 @@ export class Lesson {
     this.over = { ...stage.page, again: true, states: stage.page.states.with(stage.k, now) };
     this.repaint(this.over);
     stage.why.clear();
-    stage.scale.box.classList.remove("seen");
     put(stage.said, words);
     put(stage.counts, words);
   }
