@@ -214,7 +214,7 @@ def _chosen(heat: Heat, dark: bool) -> list[go.Scatter]:
 
 def table_rows(table: TableBlock) -> list[dict[str, Any]]:
     """A table as the page's data frame takes it: values where they are known, so that columns sort by them. What is not
-    known is left empty in a column of values, and a dash in one of texts. Of columns with one head, such as none at all,
+    known is left empty in a column of values, and a dash in one of texts. Of columns with one head, as with none,
     the later have spaces behind it: a data frame has a column only once."""
     heads = [head + " " * table.heads[:k].count(head) for k, head in enumerate(table.heads)]
     valued = [any(cell.value is not None for cell in column) for column in zip(*table.rows, strict=True)]
