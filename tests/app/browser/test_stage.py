@@ -235,7 +235,7 @@ def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served
 
 def test_a_finding_leads_to_the_tree_of_a_round_that_shows_it(opened: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{opened.url}/stage?src=code-eagle3", 1280, 720)
-    tab = page.get_by_role("tab", name="% of the tree is thrown away")
+    tab = page.get_by_role("tab", name="Overview · likely: 95 % of the tree")
     tab.wait_for()
     settled(page)
     tab.click()

@@ -12,7 +12,7 @@ WAITING = "no round has ended yet: the judgement comes with the first ones"
 
 
 class JudgementLine(FrameWidget):
-    """Of what does not fit the headlines go first, then the way the speed-up came about."""
+    """Of what does not fit the later headlines go first, then the speed-up, which screen 6 has as well."""
 
     EXPLAIN = "judgement"
 
@@ -22,8 +22,8 @@ class JudgementLine(FrameWidget):
     def render(self) -> Text:
         if self.frame is None or not (judgement := self.frame.judgement).tokens:
             return Text(f" {WAITING}", style=FAINT)
-        # What is not known of the speed goes before what was found.
-        speed = 1 if judgement.basis or not judgement.findings else 3 + len(judgement.findings)
+        # What is not known of the speed goes before what was found, what is known before all of it but the first.
+        speed = 1 if not judgement.findings else 4 if judgement.basis else 4 + len(judgement.findings)
         parts = [
             (0, Text(f" {judgement.tokens}", style=STRONG)),
             (
@@ -43,5 +43,8 @@ class JudgementLine(FrameWidget):
         if not judgement.findings:
             return [(4, Text(judgement.found, style=FAINT + does("go_to('overview')")))]
         style = self.painter.tint("recovered") + STRONG + does("findings")
-        heads = [(3 + k, Text(finding.headline, style=style)) for k, finding in enumerate(judgement.findings)]
+        heads = [
+            (3 if k == 0 else 4 + k, Text(finding.headline, style=style))
+            for k, finding in enumerate(judgement.findings)
+        ]
         return [(2, Text(f"{judgement.found}: i", style=style)), *heads]
