@@ -33,7 +33,10 @@ def test_marks_tell_what_was_opened_and_a_false_alarm(cases: dict[str, PlayedCas
     case.open("card")
     case.open("text")
     alarm, right = case.marks(8, case.right_step), case.marks(HEALTHY, (case.right_step + 1) % N_STEPS)
-    assert (alarm.fault, alarm.step, alarm.false_alarm, alarm.opened, alarm.decisive) == (False, True, True, 2, 1)
+    assert (alarm.fault, alarm.step, alarm.false_alarm, alarm.opened) == (False, True, True, 2)
+    assert alarm.words.endswith("opened: 2 · what decides it: how it ran (opened)")
+    unopened = cases["06-ill-0"].marks(6, 0)
+    assert "prompt and answer (not opened)" in unopened.words, "one learns where it stood"
     assert (right.fault, right.step, right.false_alarm) == (True, False, False)
     assert not cases["08-ill-0"].marks(3, 0).false_alarm, "another fault is no false alarm"
     assert "a false alarm" in alarm.words

@@ -27,23 +27,24 @@ LEAVE_IT = "Leave it as it is: nothing is wrong."
 
 @dataclass(frozen=True, slots=True)
 class ClinicMarks:
-    """`fault`, `step`: whether they are right; `false_alarm`: a fault was named of a healthy run. `opened`: exhibits,
-    and how many of those that decide it, of so many."""
+    """`fault`, `step`: whether they are right; `false_alarm`: a fault was named of a healthy run. `opened`: how many
+    exhibits; `decides`: the title of each that decides it, and whether it was opened."""
 
     fault: bool
     step: bool
     false_alarm: bool
     opened: int
-    decisive: int
-    of_decisive: int
+    decides: tuple[tuple[str, bool], ...]
 
     @property
     def words(self) -> str:
         """For people, in a line."""
         fault = "right" if self.fault else "a false alarm" if self.false_alarm else "another one"
         step = "right" if self.step else "another one"
-        decisive = f", {self.decisive} of the {self.of_decisive} that decide" if self.of_decisive else ""
-        return f"fault: {fault} · next step: {step} · opened: {self.opened}{decisive}"
+        decides = ", ".join(f"{title} ({'opened' if seen else 'not opened'})" for title, seen in self.decides)
+        return f"fault: {fault} · next step: {step} · opened: {self.opened}" + (
+            f" · what decides it: {decides}" if decides else ""
+        )
 
 
 @dataclass
@@ -86,14 +87,12 @@ class PlayedCase:
 
     def marks(self, fault: int, step: int) -> ClinicMarks:
         """Of an answer: a fault, or `HEALTHY`, and the place of a next step."""
-        decides = {exhibit.key for exhibit in self.exhibits} & set(self.decides)
         return ClinicMarks(
             fault == self.fault,
             step == self.right_step,
             fault != HEALTHY and self.fault == HEALTHY,
             len(self.opened),
-            len(decides & self.opened),
-            len(decides),
+            tuple((each.title, each.key in self.opened) for each in self.exhibits if each.key in self.decides),
         )
 
     @property
