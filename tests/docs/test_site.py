@@ -1,6 +1,7 @@
 """What `make docs` adds to the documents: recordings that play, made while the site is built."""
 
 from html import escape
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ pytest.importorskip("mkdocs", reason="mkdocs is not installed (extra docs)")
 from docs.pages import DOCS, ROOT
 from specviz.sources.gallery import gallery_card
 from specviz.sources.lessons import bundled_lessons
+from specviz.view.stage.chromium import chromium, executable
 from support.recordings import RECORDINGS
 from tools import site_pages
 
@@ -48,6 +50,21 @@ def test_every_list_leads_to_what_it_names(site: dict[str, str]) -> None:
         assert f'src="fault-{number}.html"' in site["play/faults.md"]
         hidden = site["play/faults.md"].partition(escape(posted))[2]
         assert hidden.index("What is it?") < hidden.index(escape(planted)), "the answer is folded away"
+
+
+@pytest.mark.skipif(executable() is None, reason="no chromium on this machine: apt-get install chromium")
+def test_a_folded_run_is_loaded_when_it_is_opened(site: dict[str, str], tmp_path: Path) -> None:
+    for name, text in site.items():
+        (tmp_path / Path(name).name).write_text(text, "utf-8")
+    listed = tmp_path / "faults.html"
+    listed.write_text("<!doctype html>" + site["play/faults.md"].split("---", 2)[2], "utf-8")
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto(listed.as_uri())
+        page.frame_locator("iframe[name=fault-01]").locator(".stage .node").first.wait_for()
+        assert len(page.frames) == 2, "the page, and the run that is open"
+        page.locator(".sv-fold > summary").nth(1).click()
+        page.frame_locator("iframe[name=fault-02]").locator(".stage .node").first.wait_for()
 
 
 def test_the_front_page_plays_a_recording_where_others_see_a_picture(site: dict[str, str]) -> None:
