@@ -84,7 +84,7 @@ def _frame(address: str, title: str, name: str) -> str:
 
 def _folded(summary: str, frame: str, inside: Sequence[str], first: bool) -> list[str]:
     """One of several that are opened one at a time. What plays in it is loaded when it is: of a page from disk a
-    browser fetches a folded frame at once, told to be lazy or not, and all runs would be unpacked before one is seen."""
+    browser fetches a folded frame at once, told to be lazy or not, and all would be unpacked before one is seen."""
     begins = '<details class="sv-fold" name="plays"'
     opened = f"{begins} open>" if first else f'{begins} ontoggle="{_LOADS}">'
     frame = frame if first else f"<template>{frame}</template>"

@@ -304,17 +304,15 @@ export class TreeView {
     return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
-  // Of a large tree: the level that was drafted, the test in hand with what it hangs on, what closes the round; at a scale
-  // that can be read, and no further from the tree's edges than they are. In the end all of the path that was kept: its
-  // tokens can be read in the text by then, and where it left the root is seen nowhere else.
+  // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept; at
+  // a scale that can be read, and no further from the tree's edges than they are.
   near(moment) {
     const { page } = this, parent = (id) => page.places.get(id)?.parent;
     const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
     const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
       : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
-    const readable = ids === this.focus ? NAMED * this.least : moment.phase === PHASE.COMMIT ? 0 : this.least;
-    const s = Math.max(readable, this.fit(ids, 1).s);
+    const s = Math.max(ids === this.focus ? NAMED * this.least : this.least, Math.min(1, this.fit(ids, 1).s));
     const along = (lo, hi, first, last, room) => {
       const edge = foot(room), least = room - edge - last * s, most = edge - first * s;
       const here = (hi - lo) * s > room - 2 * edge ? room - edge - hi * s : room / 2 - ((lo + hi) / 2) * s; // its end at least

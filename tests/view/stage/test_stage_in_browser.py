@@ -9,13 +9,12 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 import specviz
-from specviz.events import Closing, Commit, Event, Node, Prefill, RoundEnd
+from specviz.events import Closing, Commit, Event, Node, Prefill
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.stage.chromium import chromium, executable
 from specviz.view.stage.document import one_round
 from specviz.view.words.palette import STYLES
-from support.rank_trace import rank_events
 from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
 
@@ -232,25 +231,3 @@ def test_another_place_in_the_address_is_gone_to(tree: Path, opened: Open) -> No
     page.keyboard.press("End")
     page.keyboard.press("}")
     page.locator(".said", has_text="No rejection comes after").wait_for()
-
-
-_OUT_OF_SIGHT = """() => {
-  const box = document.querySelector(".canvas").getBoundingClientRect();
-  return [...document.querySelectorAll(".node.won")].filter((node) => {
-    const card = node.querySelector(".card").getBoundingClientRect();
-    return card.top < box.top || card.bottom > box.bottom || card.left < box.left || card.right > box.right;
-  }).map((node) => node.dataset.node);
-}"""
-
-
-def test_in_the_end_all_of_the_kept_path_of_a_large_tree_is_in_sight(tmp_path: Path, opened: Open) -> None:
-    events = rank_events(temperature=0.8, budget=64, widths=(6, 8, 10, 0), beam=20)
-    page = opened(specviz.show(write_trace(tmp_path / "large", events)).save(tmp_path / "large.html"), "r1", 1280, 720)
-    n_rounds = sum(isinstance(event, RoundEnd) for event in events)
-    lost = {}
-    for r in range(1, n_rounds + 1):
-        page.evaluate(f"location.hash = '#at=r{r}'")
-        page.wait_for_function(f"document.querySelector('.time .place').innerText.startsWith('r{r} ')")
-        assert page.locator(".node.won").count() > 1, "the root, and what closes the round"
-        lost[r] = page.evaluate(_OUT_OF_SIGHT)
-    assert [r for r, nodes in lost.items() if nodes] == []
