@@ -63,7 +63,7 @@ _MOST_MARKS = 3  # combining marks on one base; more is a pile that reaches over
 
 
 def shown(text: str, raw: str | None = None, most: int | None = LONGEST) -> str:
-    """The token as one line of visible characters, at most `most` of its own and how many were left out.
+    """The token as one line of at most `most` visible characters, and how many of its own were left out.
 
     `raw`: its bytes in hex, when they are not UTF-8.
     """
@@ -120,29 +120,35 @@ def _code(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
 
 
-_CUT = re.compile(rf"{ELLIPSIS}\(\+[\d,]+\)")
+_CUT = re.compile(rf"{ELLIPSIS}\(\+[\d,]+\)\Z")
 
 
 def _visible(text: str, raw: str | None, marks: dict[str, str], most: int | None) -> str:
-    """Of the text, or of what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`)."""
+    """Of the text, or of what its bytes spell with every stray byte as a lone surrogate (as in `surrogateescape`).
+
+    At most `most` visible characters, then how many of the text's own are left out.
+    """
     if raw:
         with suppress(ValueError):  # not hex: the record is odd, its text is still there
             text = bytes.fromhex(raw).decode("utf-8", "surrogateescape")
-    more = ""
-    if most is not None and len(text) > most and not _CUT.fullmatch(text, most):  # what was cut stays as it is
-        text, more = text[:most], f"{ELLIPSIS}(+{len(text) - most:,})"
-    if text.isascii() and text.isprintable():
-        return text.replace(" ", marks[" "]) + more
+    if most is not None and len(text) > most:
+        cut = _CUT.search(text)
+        most = None if cut and cut.start() <= most else most  # what was cut stays as it is
+    if text.isascii() and text.isprintable() and (most is None or len(text) <= most):
+        return text.replace(" ", marks[" "])
     out: list[str] = []
-    pile = _MOST_MARKS  # a mark at the start has no base of its own
-    for char in text:
+    n_visible, pile = 0, _MOST_MARKS  # a mark at the start has no base of its own
+    for at, char in enumerate(text):
         if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Mc"):
-            out.append(_mark(char, pile, bool(out)))
+            visible = _mark(char, pile, bool(out))
             pile += 1
-            continue
-        pile = 0
-        out.append(marks.get(char) or _plain(char))
-    return "".join(out) + more
+        else:
+            visible, pile = marks.get(char) or _plain(char), 0
+        n_visible += len(visible)
+        if most is not None and n_visible > most:
+            return f"{''.join(out)}{ELLIPSIS}(+{len(text) - at:,})"
+        out.append(visible)
+    return "".join(out)
 
 
 def _mark(char: str, pile: int, has_base: bool) -> str:

@@ -1,16 +1,15 @@
 """`specviz lab clinic make`: what is planted shows in the run, and only there."""
 
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from specviz.check import check_pair, read_side
 from specviz.check.findings import FAULTS
 from specviz.cli import main
 from specviz.metrics import measure
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
+from specviz.view.clinic.played import pair_in
 from specviz_lab.clinic.case import SEEDS, Case, fault_modules, wanted_cases
 
 RUN = "run.sv.jsonl.gz"
@@ -56,11 +55,7 @@ def test_a_report_of_other_counts_is_no_count_of_the_rounds(tmp_path: Path) -> N
 
 def test_two_tokenizers_stand_beside_the_run_where_they_are_the_fault(tmp_path: Path) -> None:
     for folder, same in zip(_made(tmp_path, 5), (False, True), strict=True):
-        with tarfile.open(folder / "files.tar.gz") as archive:
-            archive.extractall(folder, filter="data")
-        codes = {
-            finding.code for finding in check_pair(read_side(str(folder / "target")), read_side(str(folder / "draft")))
-        }
+        codes = {finding.code for finding in pair_in(folder / "files.tar.gz").pairs[0].findings}
         assert ("tokenizer-differs" not in codes) is same
 
 

@@ -192,7 +192,7 @@ def test_the_clock_and_the_closed_forms_agree(alpha: float, gamma: int, c: float
     cost = Rates(t=2, c=c)
     for beside, form in ((False, pipelines.sps), (True, pipelines.pearl)):
         found = added_up(play(iid(alpha, gamma, beside), cost), cost)
-        assert found.elapsed / found.n_new == pytest.approx(form(alpha, gamma, c, 2), rel=0.04)
+        assert found.elapsed / found.n_new == pytest.approx(2 * form(alpha, gamma, c), rel=0.04)
         assert found.speedup == pytest.approx(c * 2 * found.n_new / found.elapsed)
         assert found.overlap_efficiency == pytest.approx(1.0 if beside else 0.0, abs=1e-9)
 

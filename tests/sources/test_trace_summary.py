@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from specviz.numerals import number
 from specviz.sources.bundled import bundled_traces
 from specviz.sources.trace_summary import trace_summary
 from specviz.trace import Recorder, read_events
@@ -19,7 +20,7 @@ def test_it_says_what_the_whole_trace_says(name: str) -> None:
     assert (found.method, found.verifier) == (header.method, header.verifier)  # type: ignore[attr-defined]
     assert (found.n_rounds, found.n_tokens) == (end.totals["n_rounds"], end.totals["n_new_tokens"])  # type: ignore[attr-defined]
     assert found.question in " ".join(e.text for e in events if type(e).__name__ == "Prefill")  # type: ignore[attr-defined]
-    assert found.pace.startswith(f"{found.n_tokens / found.n_rounds:.1f}".removesuffix(".0"))
+    assert found.pace.startswith(number(found.n_tokens / found.n_rounds) + " token")
 
 
 def test_a_growing_trace_has_no_totals_yet(tmp_path: Path) -> None:

@@ -101,8 +101,13 @@ def _places(viewer: Viewer, places: Sequence[tuple[str, str]], panel: str, key: 
         return
     with st.container(horizontal=True, gap="small"):
         for label, at in places[:_MOST_PLACES]:
-            lead, name = guard.obeyed(partial(_lead, viewer, panel, at)), f"evidence-{key}-{at}"
-            st.button(f"→ {label}", key=name, help="to this round", type="tertiary", on_click=lead)
+            st.button(
+                f"→ {label}",
+                key=f"evidence-{key}-{at}",
+                help="to this round",
+                type="tertiary",
+                on_click=guard.obeyed(partial(_lead, viewer, panel, at)),
+            )
 
 
 def _lead(viewer: Viewer, panel: str, at: str) -> None:

@@ -5,8 +5,6 @@ run without drafts stand beside where a case has them: a text is known to nobody
 goes with the rounds.
 """
 
-import tarfile
-import tempfile
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -14,14 +12,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from specviz.check import check_pair, read_side
 from specviz.engines.watch.of_rounds import counts_of_rounds
 from specviz.events import Counted
 from specviz.judge import Evidence
-from specviz.judge.evidence import PairChecked
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from specviz.trace.files import packed_path
+from specviz.view.clinic.played import pair_in
 from specviz_lab.clinic.case import FILES, PLAIN, RUN
 
 Level = Literal["rounds", "history", "totals"]
@@ -45,7 +42,7 @@ def evidence_of(folder: Path, level: Level) -> Evidence:
         whole = Evidence()
         for looks in (looks_of(run), _plainly(run)):
             whole += Evidence.of_looks(looks if level == "history" else [looks[0], looks[-1]]) if looks else Evidence()
-    return whole + _files(folder / f"{FILES}.tar.gz")
+    return whole + pair_in(folder / f"{FILES}.tar.gz")
 
 
 def looks_of(run: Run) -> Sequence[Counted]:
@@ -81,12 +78,3 @@ def _gauges(run: Run, n_rounds: int) -> dict[str, float]:
     """What a server has beside after so many rounds of one request at a time."""
     held = run.rounds[min(n_rounds, len(run.rounds) - 1)].start.n
     return {"running": 1.0, "cache in use": held / CACHE}
-
-
-def _files(archive: Path) -> Evidence:
-    if not archive.exists():
-        return Evidence()
-    with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive) as files:
-        files.extractall(scratch, filter="data")
-        target, draft = (read_side(str(Path(scratch) / side)) for side in ("target", "draft"))
-        return Evidence(pairs=(PairChecked(tuple(check_pair(target, draft))),))

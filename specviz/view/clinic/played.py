@@ -158,10 +158,23 @@ def _evidence(folder: Path) -> Evidence:
     for name in ("run.sv.jsonl", "plain.sv.jsonl"):
         path = packed_path(folder / name)
         evidence += Evidence.of_run(Run().extend(read_events(path))) if path.exists() else Evidence()
-    archive = folder / "files.tar.gz"
-    if archive.exists():
-        with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive) as files:
-            files.extractall(scratch, filter="data")
-            target, draft = (read_side(str(Path(scratch) / side)) for side in ("target", "draft"))
-            evidence += Evidence(pairs=(PairChecked(tuple(check_pair(target, draft))),))
-    return evidence
+    return evidence + pair_in(folder / "files.tar.gz")
+
+
+def pair_in(archive: Path) -> Evidence:
+    """What checking the model folders `target` and `draft` of an archive found; nothing where there is none.
+
+    Written file by file: `tarfile`'s own safe way is not in every Python 3.11.
+    """
+    if not archive.exists():
+        return Evidence()
+    with tempfile.TemporaryDirectory() as scratch, tarfile.open(archive) as files:
+        sides = [Path(scratch, side) for side in ("target", "draft")]
+        for side in sides:
+            side.mkdir()
+        for member in files:
+            of, name = Path(member.name).parent.name, Path(member.name).name
+            if member.isfile() and of in ("target", "draft") and (stored := files.extractfile(member)):
+                Path(scratch, of, name).write_bytes(stored.read())
+        target, draft = (read_side(str(side)) for side in sides)
+        return Evidence(pairs=(PairChecked(tuple(check_pair(target, draft))),))
