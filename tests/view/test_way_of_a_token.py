@@ -30,6 +30,7 @@ ASIDE = (
     "specviz/view/stage/words.py", "tui/specviz_tui/panels", "widgets/text_strip.py", "widgets/tree_side.py",
     "widgets/tree_rows.py",
 )  # fmt: skip
+NOT_OURS = ("/tests/", "/site-packages/")  # the environment may lie in the checkout
 STRIP = ("strip", "_strip_tokens")  # make what stands in the text strip
 
 
@@ -65,7 +66,7 @@ def the_way() -> Iterator[dict[str, None]]:
         code = frame.f_code
         if event not in ("call", "return") or not code.co_filename.startswith(str(ROOT)):
             return
-        if "/tests/" in code.co_filename or code.co_qualname in way:
+        if any(part in code.co_filename for part in NOT_OURS) or code.co_qualname in way:
             return
         taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         passed = [value] if event == "return" else [frame.f_locals.get(name) for name in taken]
