@@ -5,7 +5,7 @@ file together with 1e-4. With the cycles used the smallest error that can be see
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ Cycle = tuple[float, float]  # what is measured, and per what
 T = TypeVar("T")
 
 
-def best_gamma(latency: p.Latency, alpha: float, c: float, most: int = 64) -> int:
+def best_gamma(latency: Callable[[float, int, float], float], alpha: float, c: float, most: int = 64) -> int:
     """The length from 1 to `most` with the smallest latency, the shorter of two equal ones."""
     return min(range(1, most + 1), key=lambda gamma: (latency(alpha, gamma, c), gamma))
 
