@@ -231,7 +231,7 @@ def main(args: Sequence[str] | None = None) -> int:
             raise
         return complain(f"'{_short(error.filename)}': {error.strerror}; name another file or folder")
     finally:
-        _close_stdout()
+        _close_streams()
 
 
 def complain(message: str, code: int = BAD_INPUT) -> int:
@@ -277,10 +277,11 @@ def _open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _close_stdout() -> None:
-    """Flush now; when the reader went away, point standard output at nothing so that Python's exit stays quiet."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _close_streams() -> None:
+    """Flush now; what cannot be written is pointed at nothing, so that Python's exit stays quiet and keeps our code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -145,7 +145,7 @@ def test_streams_that_cannot_be_written_end_without_a_traceback(redirect: str) -
     if "full" in redirect and not Path("/dev/full").exists():
         pytest.skip("needs the device that is always full")
     shell = f"{shlex.quote(sys.executable)} -m specviz --help {redirect}"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": ""}  # "": as if it were not set
     done = subprocess.run(shell, shell=True, capture_output=True, text=True, env=env, timeout=60, check=False)
     assert done.returncode == (1 if "full" in redirect else 0)
     assert "Traceback" not in done.stderr
