@@ -18,8 +18,8 @@ from specviz.judge import Evidence
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from specviz.trace.files import packed_path
-from specviz.view.clinic.played import pair_in
-from specviz_lab.clinic.case import FILES, PLAIN, RUN
+from specviz.view.clinic.played import evidence_in, pair_in
+from specviz_lab.clinic.case import FILES, RUN
 
 Level = Literal["rounds", "history", "totals"]
 LEVELS: tuple[Level, ...] = ("rounds", "history", "totals")
@@ -34,14 +34,11 @@ def read_run(path: Path) -> Run:
 
 def evidence_of(folder: Path, level: Level) -> Evidence:
     """All that a case shows at a level. Raises SpecvizError."""
-    run = read_run(packed_path(folder / RUN))
     if level == "rounds":
-        second = packed_path(folder / PLAIN)
-        whole = Evidence.of_run(run) + (Evidence.of_run(read_run(second)) if second.exists() else Evidence())
-    else:
-        whole = Evidence()
-        for looks in (looks_of(run), _plainly(run)):
-            whole += Evidence.of_looks(looks if level == "history" else [looks[0], looks[-1]]) if looks else Evidence()
+        return evidence_in(folder)
+    run, whole = read_run(packed_path(folder / RUN)), Evidence()
+    for looks in (looks_of(run), _plainly(run)):
+        whole += Evidence.of_looks(looks if level == "history" else [looks[0], looks[-1]]) if looks else Evidence()
     return whole + pair_in(folder / f"{FILES}.tar.gz")
 
 

@@ -146,18 +146,21 @@ def read_case(number: int) -> PlayedCase:
         name,
         int(planted) if ill else HEALTHY,
         about["posts"] if ill else about["suspects"],
-        exhibits_of(_evidence(folder)),
+        exhibits_of(evidence_in(folder)),
         tuple(about["decides"]),
         tuple(steps),
         steps.index(right),
     )
 
 
-def _evidence(folder: Path) -> Evidence:
+def evidence_in(folder: Path) -> Evidence:
+    """All that a case holds: its run, a second one without drafts and the folders of two models where it has them.
+    Raises TraceError.
+    """
+    second = packed_path(folder / "plain.sv.jsonl")
     evidence = Evidence()
-    for name in ("run.sv.jsonl", "plain.sv.jsonl"):
-        path = packed_path(folder / name)
-        evidence += Evidence.of_run(Run().extend(read_events(path))) if path.exists() else Evidence()
+    for path in (case_run(folder), second) if second.exists() else (case_run(folder),):
+        evidence += Evidence.of_run(Run().extend(read_events(path)))
     return evidence + pair_in(folder / "files.tar.gz")
 
 
