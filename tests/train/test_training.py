@@ -101,7 +101,7 @@ def test_a_block_drafter_learns_and_is_found_by_the_target(small: str, tmp_path:
 def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
     out = Path(small) / "eagle3"
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
-    done = CliRunner().invoke(eagle_command, arguments)
+    done = CliRunner().invoke(eagle_command, [*arguments, *"--batch 1 --accumulate 2 --decay .5".split()])
     assert done.exit_code == 0, done.output
     found = eagle_files.KIND.pick(load(small, "target", None, None).adapter, None)
     assert (found.config.trained_steps, found.vocabulary.n_draft) == (7, 100)
@@ -109,7 +109,10 @@ def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 7
-    assert str(tmp_path) not in (out / "README.md").read_text() + (out / "card.json").read_text()
+    page = (out / "README.md").read_text()
+    assert "A step: 2 windows;" in page
+    assert "every place ahead weighs 0.5" in page
+    assert str(tmp_path) not in page + (out / "card.json").read_text()
     counted = CliRunner().invoke(static_command, ["--target", small, "--windows", "4"])  # for the tree beside it
     assert counted.exit_code == 0, counted.output
     right = read_table(out)

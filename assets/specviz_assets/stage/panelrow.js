@@ -18,13 +18,14 @@ export class PanelRow {
     around.classList.add("rows");
     let scroller = around;
     while (scroller && !(scroller instanceof Element && /auto|scroll/.test(getComputedStyle(scroller).overflowY))) scroller = scroller.parentNode ?? scroller.host;
-    const view = scroller ?? document.documentElement;
+    const view = this.view = scroller ?? document.documentElement;
+    this.top = () => (scroller ? view.getBoundingClientRect().top : 0);
     const watch = new ResizeObserver(() => { // a line more or less above it
       if (!around.isConnected) {
         watch.disconnect();
         return;
       }
-      const above = around.getBoundingClientRect().top - (scroller ? view.getBoundingClientRect().top : 0) + view.scrollTop;
+      const above = around.getBoundingClientRect().top - this.top() + view.scrollTop;
       around.style.setProperty("--above", `${Math.round(above)}px`);
     });
     for (const row of view.children) watch.observe(row);
@@ -44,9 +45,17 @@ export class PanelRow {
     if (held) this.list.querySelector(`[data-panel="${CSS.escape(held)}"]`)?.focus();
   }
 
-  // The row in the middle of the window: below it is what was opened, above it what it is about.
+  // The row in the middle of the window: below it is what was opened, above it what it is about. What was opened may come
+  // later than the row: the page is followed as it grows, until it is long enough or somebody moves it by hand.
   show() {
-    requestAnimationFrame(() => this.box.scrollIntoView({ block: "center", behavior: "smooth" }));
+    this.growing?.disconnect();
+    const { box, view } = this, growing = this.growing = new ResizeObserver(() => {
+      const row = box.getBoundingClientRect(), up = row.top + row.height / 2 - this.top() - view.clientHeight / 2;
+      if (!this.chosen || up <= view.scrollHeight - view.clientHeight - view.scrollTop) growing.disconnect();
+      if (this.chosen) box.scrollIntoView({ block: "center", behavior: "smooth" });
+    });
+    for (const row of view.children) growing.observe(row);
+    for (const act of ["wheel", "pointerdown", "keydown"]) addEventListener(act, () => growing.disconnect(), { once: true, capture: true });
   }
 
   key(event) {

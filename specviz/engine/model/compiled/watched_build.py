@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,17 @@ def main(seconds: float, library: str, line: list[str]) -> int:
     except OSError as error:
         print(error.strerror, flush=True)
         return COMPILER_FAILED
-    threading.Thread(target=_leave_with_who_asked, args=(compiler, os.path.dirname(library)), daemon=True).start()
+    leaving = threading.Thread(target=_leave_with_who_asked, args=(compiler, os.path.dirname(library)), daemon=True)
+    leaving.start()
+    try:
+        return _tried(compiler, seconds, library)
+    finally:
+        if select.select([0], [], [], 0)[0]:  # the parent is gone: this is not to end before the folder is removed
+            leaving.join()
+
+
+def _tried(compiler: "subprocess.Popen[bytes]", seconds: float, library: str) -> int:
+    """The exit code, once the compiler has ended and its library was loaded."""
     try:
         code = compiler.wait(seconds)
     except subprocess.TimeoutExpired:
