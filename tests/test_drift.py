@@ -96,35 +96,35 @@ def fields(node: ast.ClassDef) -> Iterator[ast.AnnAssign]:
 
 def words(nodes: Iterable[ast.AST]) -> set[str]:
     """What is read of anything (`.attr`), set of it (`attr=`), or named, of a module too (`name()`)."""
-    found: set[str] = set()
+    words_by_place: set[str] = set()
     for node in nodes:
         names = (name for part in ast.walk(node) for name in getattr(part, "names", ()))
         imported = {name.asname or name.name for name in names if isinstance(name, ast.alias)}
         for part in ast.walk(node):
             if isinstance(part, ast.Attribute):
-                found.add(part.attr)
+                words_by_place.add(part.attr)
                 if isinstance(part.value, ast.Name) and part.value.id in imported:
-                    found.add(f"{part.attr}()")
+                    words_by_place.add(f"{part.attr}()")
             elif isinstance(part, ast.keyword) and part.arg:
-                found.add(f"{part.arg}=")
+                words_by_place.add(f"{part.arg}=")
             elif isinstance(part, ast.Name):
-                found.add(f"{part.id}()")
-    return found
+                words_by_place.add(f"{part.id}()")
+    return words_by_place
 
 
 @cache
 def shared() -> dict[str, set[str]]:
     """What is read by a property or method of a record, and by a function of `specviz.view` that takes one: by name."""
-    found: dict[str, set[str]] = defaultdict(set)
+    words_by_place: dict[str, set[str]] = defaultdict(set)
     for node in records().values():
         for method in (part for part in node.body if isinstance(part, ast.FunctionDef)):
-            found[method.name] |= words([method])
+            words_by_place[method.name] |= words([method])
     for path in VIEW.rglob("*.py"):
         for function in (part for part in parsed(path).body if isinstance(part, ast.FunctionDef)):
             taken = (identifiers(arg.annotation) for arg in function.args.args if arg.annotation is not None)
             if any(names & set(records()) for names in taken):
-                found[f"{function.name}()"] |= words([function])
-    return found
+                words_by_place[f"{function.name}()"] |= words([function])
+    return words_by_place
 
 
 def read(patterns: Iterable[str]) -> set[str]:
@@ -155,7 +155,7 @@ def drift() -> dict[str, str]:
         for node in parsed(path).body
         if isinstance(node, ast.ClassDef)
     }
-    found = {}
+    words_by_place = {}
     for name, node in records().items():
         own = scripts if name in on_the_wire else set()
         for field in fields(node):
@@ -163,8 +163,8 @@ def drift() -> dict[str, str]:
             ways = {attr, f"{attr}="} if name.endswith(HANDED_IN) else {attr}
             in_terminal, in_browser = bool(ways & terminal), bool(ways & (browser | own))
             if not (in_terminal and in_browser):
-                found[f"{name}.{attr}"] = "terminal" if in_terminal else "browser" if in_browser else "none"
-    return found
+                words_by_place[f"{name}.{attr}"] = "terminal" if in_terminal else "browser" if in_browser else "none"
+    return words_by_place
 
 
 def test_every_field_is_read_by_both_front_ends() -> None:

@@ -190,8 +190,8 @@ def test_stats_prints_the_metric(recorded: Path, events: list[Event], capsys: py
     rounds = list(fold(events).rounds)
     right = sum(record.every(Guess)[0].n == record.end.n_accepted for record in rounds if record.end)
     assert main(["stats", str(recorded), "--check", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["metrics"]["guessed_right"]
-    assert (found["value"], found["n"]) == (pytest.approx(right / len(rounds)), len(rounds))
+    guessed = json.loads(capsys.readouterr().out)["metrics"]["guessed_right"]
+    assert (guessed["value"], guessed["n"]) == (pytest.approx(right / len(rounds)), len(rounds))
     assert main(["stats", str(recorded)]) == 0
     printed = capsys.readouterr().out
     assert "rounds whose guess came true" in printed or "guessed_right" in printed
@@ -208,10 +208,10 @@ def test_the_view_shows_a_panel_it_has_never_heard_of(events: list[Event]) -> No
     assert GuessPanel in all_panels()
     player.seek_index(2)
     frame = player.frame(Options(shown=("guess",)))
-    found = GuessPanel.of(frame)
+    guessed = GuessPanel.of(frame)
     first = player.run.rounds[:3]
-    assert found is not None
-    (table,) = found.blocks
+    assert guessed is not None
+    (table,) = guessed.blocks
     assert isinstance(table, TableBlock)
     kept = [(record.every(Guess)[0].n, record.end.n_accepted) for record in first if record.end]
     assert list(zip(table.column("guessed"), table.column("kept"), strict=True)) == kept

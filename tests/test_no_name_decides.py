@@ -83,14 +83,16 @@ def _names(nodes: "Iterator[ast.expr] | list[ast.expr]") -> Iterator[tuple[int, 
 def _found() -> dict[str, list[tuple[int, str]]]:
     paths = (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py")))
     places = ((path.relative_to(ROOT).as_posix(), path) for path in paths)
-    found = {place: list(deciding(path.read_text("utf-8"))) for place, path in places if not place.startswith(BELOW)}
-    return {place: names for place, names in found.items() if names}
+    deciding_places = {
+        place: list(deciding(path.read_text("utf-8"))) for place, path in places if not place.startswith(BELOW)
+    }
+    return {place: names for place, names in deciding_places.items() if names}
 
 
 def test_no_name_of_a_method_or_a_verifier_decides() -> None:
-    found = _found()
-    assert found, "nothing was searched"
-    for place, names in found.items():
+    deciding_places = _found()
+    assert deciding_places, "nothing was searched"
+    for place, names in deciding_places.items():
         allowed, _ = ALLOWED.get(place, ("", ""))
         for line, name in names:
             assert allowed == "*" or name in allowed.split(), (
@@ -99,10 +101,10 @@ def test_no_name_of_a_method_or_a_verifier_decides() -> None:
 
 
 def test_every_exception_is_needed() -> None:
-    found = _found()
+    deciding_places = _found()
     for place, (allowed, why) in ALLOWED.items():
         assert why
-        names = {name for _, name in found.get(place, [])}
+        names = {name for _, name in deciding_places.get(place, [])}
         assert names, f"{place} is allowed names and has none"
         assert allowed == "*" or names == set(allowed.split()), place
 

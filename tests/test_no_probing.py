@@ -48,17 +48,17 @@ def asked(source: str) -> Iterator[tuple[int, str | None]]:
 
 def test_no_hook_is_looked_for_by_name() -> None:
     foreign = {name for names in FOREIGN.values() for name in names.split()}
-    found = 0
+    n = 0
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             for line, name in asked(path.read_text("utf-8")):
-                found += 1
+                n += 1
                 known = place in IN_TURN if name is None else name in foreign
                 assert known, (
                     f"{place}:{line}: '{name or 'a name in a variable'}' is looked for: declare it on the type"
                 )
-    assert found, "nothing was searched"
+    assert n, "nothing was searched"
 
 
 def test_every_exception_is_needed() -> None:

@@ -78,18 +78,18 @@ print("different:", [name for name in before if before[name] != after[name]], "t
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("variables", "spins"),
     [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
     ids=["open", "given", "policy"],
 )
-def test_idle_threads_of_our_own_processes_soon_sleep(name: str, given: dict[str, str], found: str) -> None:
+def test_idle_threads_of_our_own_processes_soon_sleep(name: str, variables: dict[str, str], spins: str) -> None:
     """Unless somebody has said how long they look for work."""
     module, words = OURS[name]
     code = f"{WATCHED}\nsys.argv = {words}\nrunpy.run_module({module!r}, run_name='__main__')"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=_without(given), capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env=_without(variables), capture_output=True, text=True, check=False
     )
-    assert (done.stdout.split(), done.returncode) == ([found], 0), done.stderr
+    assert (done.stdout.split(), done.returncode) == ([spins], 0), done.stderr
 
 
 def test_nothing_of_a_host_is_changed() -> None:

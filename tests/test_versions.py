@@ -11,12 +11,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
 def test_every_requirement_has_a_floor() -> None:
-    found = floors(PROJECT)
+    by_requirement = floors(PROJECT)
     extras = PROJECT["optional-dependencies"].values()
     named = {re.split(r"[><=\[]", line)[0].lower() for group in (PROJECT["dependencies"], *extras) for line in group}
-    assert set(found) == named - {PROJECT["name"]}
-    assert found["textual"] == "8.2.8"
-    assert found["streamlit"] == "1.67"
+    assert set(by_requirement) == named - {PROJECT["name"]}
+    assert by_requirement["textual"] == "8.2.8"
+    assert by_requirement["streamlit"] == "1.67"
 
 
 @pytest.mark.parametrize("line", ["numpy", "numpy<3", "numpy~=2.0", "numpy>=1.26,<3"])
@@ -26,7 +26,11 @@ def test_one_without_a_plain_floor_is_told(line: str) -> None:
 
 
 def test_the_tried_pythons_are_those_that_are_declared() -> None:
-    declared = [each.rsplit(" ", 1)[1] for each in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", each)]
+    declared = [
+        classifier.rsplit(" ", 1)[1]
+        for classifier in PROJECT["classifiers"]
+        if re.search(r"Python :: 3\.\d+$", classifier)
+    ]
     assert list(PYTHONS) == declared
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
 

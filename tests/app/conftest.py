@@ -70,15 +70,15 @@ def server() -> "Iterator[Callable[[Settings], Server]]":
     """Makes the server of this process; it is gone after the test."""
     from specviz_app.server import server as servers
 
-    made: list[servers.Server] = []
+    started: list[servers.Server] = []
 
     def make(settings: "Settings") -> servers.Server:
-        made.append(servers.install(servers.Server(settings, streams=True, animate=False)))
-        return made[-1]
+        started.append(servers.install(servers.Server(settings, streams=True, animate=False)))
+        return started[-1]
 
     yield make
-    for each in made:
-        each.close()
+    for own_server in started:
+        own_server.close()
     servers._server = None
 
 
@@ -87,10 +87,10 @@ def core(server: "Callable[[Settings], Server]") -> "ServedRun":
     """A fake core that is loaded."""
     from app.fakes import fake_settings, until
 
-    made = server(fake_settings()).core
-    made.load()
-    until(lambda: made.catalogue, "no catalogue")
-    return made
+    loaded = server(fake_settings()).core
+    loaded.load()
+    until(lambda: loaded.catalogue, "no catalogue")
+    return loaded
 
 
 @pytest.fixture
@@ -118,9 +118,9 @@ def open_page(server: "Callable[[Settings], Server]") -> Open:
 
 def box(at: "AppTest", key: str) -> "Selectbox[Any]":
     """The list of things of a round whose key begins so: the rest of the key is the place and the options."""
-    found = [each for each in at.selectbox if each.key and each.key.startswith(f"{key}@")]
-    assert len(found) == 1, f"{len(found)} lists {key!r}"
-    return found[0]
+    boxes = [selectbox for selectbox in at.selectbox if selectbox.key and selectbox.key.startswith(f"{key}@")]
+    assert len(boxes) == 1, f"{len(boxes)} lists {key!r}"
+    return boxes[0]
 
 
 PAGE = """

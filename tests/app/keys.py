@@ -37,8 +37,8 @@ class Stop:
 
 def focused(page: Any) -> Stop | None:
     """None: nothing on the page has it."""
-    found = page.evaluate(_FOCUSED)
-    return Stop(**found) if found is not None else None
+    answer = page.evaluate(_FOCUSED)
+    return Stop(**answer) if answer is not None else None
 
 
 def tabbed(page: Any, most: int = 150) -> list[Stop]:

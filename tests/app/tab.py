@@ -90,9 +90,9 @@ class Tab:
 
     def box(self, key: str) -> Selectbox[Any]:
         """The list of that key, or whose key begins so."""
-        found = [box for box in self.app.selectbox if box.key and (box.key == key or box.key.startswith(f"{key}@"))]
-        assert len(found) == 1, f"{len(found)} lists {key!r}"
-        return found[0]
+        boxes = [box for box in self.app.selectbox if box.key and (box.key == key or box.key.startswith(f"{key}@"))]
+        assert len(boxes) == 1, f"{len(boxes)} lists {key!r}"
+        return boxes[0]
 
     @property
     def clickable(self) -> list[Any]:
@@ -165,12 +165,12 @@ def a_point(element: Any, chance: random.Random) -> dict[str, Any] | None:
 
 def _points(trace: dict[str, Any]) -> list[dict[str, Any]]:
     data, xs = trace.get("customdata"), trace.get("x")
-    found = []
+    points = []
     for k in range(min(_MOST_POINTS, len(data) if isinstance(data, list) else len(xs) if isinstance(xs, list) else 0)):
         point: dict[str, Any] = {"point_index": k}
         if isinstance(data, list):
             point["customdata"] = data[k]
         if isinstance(xs, list) and k < len(xs):
             point["x"] = xs[k]
-        found.append(point)
-    return found
+        points.append(point)
+    return points

@@ -38,12 +38,12 @@ def test_both_settings_are_decoded_and_kept_under_their_names(core: ServedRun) -
     assert trial.problem is None
     assert trial.names == ["A/B 1: γ 4", "A/B 1: γ 6"]
     kept = {"max_new_tokens": 12, "temperature": 0.5}
-    assert [each.knobs for each in asked] == [kept, kept | {"gamma": 6}]
-    assert [(each.prompt, each.paused) for each in asked] == [("x", False)] * 2
-    found = [core.events_of(name) for name in trial.names]
-    headers = [next(event for event in events if isinstance(event, Header)) for events in found]
+    assert [question.knobs for question in asked] == [kept, kept | {"gamma": 6}]
+    assert [(question.prompt, question.paused) for question in asked] == [("x", False)] * 2
+    runs = [core.events_of(name) for name in trial.names]
+    headers = [next(event for event in events if isinstance(event, Header)) for events in runs]
     assert len({header.run for header in headers}) == 2
-    assert all(events[-1].__struct_config__.tag == "end" for events in found)
+    assert all(events[-1].__struct_config__.tag == "end" for events in runs)
     assert set(trial.names) <= set(choices(current(), {}))
 
 

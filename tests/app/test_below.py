@@ -27,8 +27,8 @@ IDS = ["overview", "verification", "early-exit", "lanes", "compare", "ranks", "l
 def _handed(at: Any) -> dict[str, Any]:
     """What the picture is mounted with."""
     handed: list[dict[str, Any]] = [json.loads(picture.proto.json) for picture in at.get("bidi_component")]
-    (found,) = [each for each in handed if "panels" in each]
-    return found
+    (data,) = [mount for mount in handed if "panels" in mount]
+    return data
 
 
 def _reasons(name: str) -> dict[str, str]:
@@ -37,7 +37,7 @@ def _reasons(name: str) -> dict[str, str]:
 
 
 def test_every_page_about_a_run_has_its_tab() -> None:
-    assert [each.id for each in all_below() if each.id in IDS] == IDS
+    assert [page_below.id for page_below in all_below() if page_below.id in IDS] == IDS
 
 
 def test_a_tab_is_grey_where_the_run_has_nothing_of_it() -> None:
@@ -76,7 +76,7 @@ def test_no_panel_is_open_unless_one_is_asked_for(chain_trace: Path, open_page: 
 
 def test_a_click_in_a_panel_moves_the_picture(chain_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=chain_trace), "stage", at="r2", panel="verification")
-    position = next(each for each in at.selectbox if each.label == "Position")
+    position = next(page_below for page_below in at.selectbox if page_below.label == "Position")
     position.select_index(1).run()
     assert not at.exception
     place = at.query_params["at"]
@@ -109,8 +109,8 @@ def test_a_panel_of_the_newest_run_goes_on_with_it_until_somebody_looks_back(cor
         handed = _handed(at)
         assert (handed["at"], handed["panel"]) == ("", "verification")
         assert "at" not in at.query_params
-        assert any(f"Round {n}" in str(each.value) for each in at.get("html")), n
-    next(each for each in at.selectbox if each.label == "Position").select_index(1).run()
+        assert any(f"Round {n}" in str(page_below.value) for page_below in at.get("html")), n
+    next(page_below for page_below in at.selectbox if page_below.label == "Position").select_index(1).run()
     _rounds(core, 5)
     at.run()
     assert _handed(at)["at"].startswith("r4/n")
@@ -126,13 +126,13 @@ def test_a_panel_that_was_opened_before_the_run_shows_it_once_it_begins(core: Se
     assert not at.exception
     assert _handed(at)["panel"] == "verification"
     assert all(reason == "" for _, _, reason in _handed(at)["panels"]), "a tab cannot be pressed before a run"
-    assert any("No round yet" in each.value for each in at.caption)
+    assert any("No round yet" in page_below.value for page_below in at.caption)
     core.start(Start(prompt="x", paused=True))
     until(lambda: core.running, "no run")
     _rounds(core, 2)
     at.run()
     assert not at.exception
-    assert any("Round 2" in str(each.value) for each in at.get("html"))
+    assert any("Round 2" in str(page_below.value) for page_below in at.get("html"))
 
 
 def test_the_parts_of_a_panel_stand_in_the_address_by_its_name(open_page: Open) -> None:
@@ -160,8 +160,8 @@ def _query(at: Any, name: str) -> str:
 def _score(at: Any) -> dict[str, Any]:
     """What the texts side by side are mounted with."""
     handed: list[dict[str, Any]] = [json.loads(picture.proto.json) for picture in at.get("bidi_component")]
-    (found,) = [each for each in handed if "score" in each]
-    return found
+    (data,) = [mount for mount in handed if "score" in mount]
+    return data
 
 
 def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open) -> None:
@@ -169,10 +169,10 @@ def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open
     at = open_page(settings, "stage", at="r2", panel="compare", **{"with": ["code-ar", "code-draft"]})
     assert not at.exception
     assert [error.value for error in at.error] == []
-    found, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
-    assert [lane["letter"] for lane in found["score"]["lanes"]] == ["A", "B", "C"]
+    data, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
+    assert [lane["letter"] for lane in data["score"]["lanes"]] == ["A", "B", "C"]
     before = held.player.run.rounds.point(0).n_emitted
-    assert found["at"] == before
+    assert data["at"] == before
     assert "token" not in at.query_params, "the place says it"
     at.query_params["at"] = "r3"
     at.run()
@@ -201,28 +201,28 @@ def test_a_position_that_no_run_has_is_left_out(open_page: Open) -> None:
 def test_no_run_beside_it_is_asked_for(open_page: Open) -> None:
     at = open_page(Settings(replay=RECORDINGS["stream-specblock"]), "stage", at="r2", panel="compare")
     assert not at.exception
-    assert any("lay beside this one" in each.value for each in at.info)
+    assert any("lay beside this one" in page_below.value for page_below in at.info)
 
 
 def test_the_layer_under_the_cursor_stands_in_the_address(open_page: Open) -> None:
     settings = Settings(replay=RECORDINGS["code-specbound"])
     at = open_page(settings, "stage", at="r3", panel="early-exit", layer="2")
     assert not at.exception
-    box = next(each for each in at.selectbox if each.label == "Layer")
+    box = next(page_below for page_below in at.selectbox if page_below.label == "Layer")
     assert box.value == 2
     box.select_index(2).run()
     assert not at.exception
     assert _query(at, "layer") == "3"
     at.query_params["layer"] = "1"  # the way back
     at.run()
-    assert next(each for each in at.selectbox if each.label == "Layer").value == 1
+    assert next(page_below for page_below in at.selectbox if page_below.label == "Layer").value == 1
 
 
 @pytest.mark.parametrize("bad", ["0", "99", "x", "-1", "²"])
 def test_a_layer_that_is_not_there_is_said(bad: str, open_page: Open) -> None:
     at = open_page(Settings(replay=RECORDINGS["code-specbound"]), "stage", at="r3", panel="early-exit", layer=bad)
     assert not at.exception
-    assert any("no layer" in each.value for each in at.warning)
+    assert any("no layer" in page_below.value for page_below in at.warning)
 
 
 def test_a_finding_and_a_warning_lead_to_the_rounds_that_show_them(open_page: Open) -> None:

@@ -14,9 +14,9 @@ THIRD = read_case(3)
 def test_a_case_is_played_to_its_marks(open_page: Open) -> None:
     at = open_page(Settings(), "stage", clinic="3")
     assert not at.exception
-    given = onstage.handed(at)
-    assert (given["src"], given["panel"], given["welcome"]) == ("clinic-3", clinic.TAB[0], [])
-    assert given["panels"] == [list(clinic.TAB)]
+    sent = onstage.handed(at)
+    assert (sent["src"], sent["panel"], sent["welcome"]) == ("clinic-3", clinic.TAB[0], [])
+    assert sent["panels"] == [list(clinic.TAB)]
     first = THIRD.decides[0]
     at.button(key=f"exhibit-{first}").click().run()
     assert not [button for button in at.button if button.key == "clinic-answer"]
@@ -26,7 +26,7 @@ def test_a_case_is_played_to_its_marks(open_page: Open) -> None:
     at.button(key="clinic-answer").click().run()
     expected = read_case(3)
     expected.open(first)
-    assert [word.replace("\\", "") for word in (said.value for said in at.warning)] == [
+    assert [word.replace("\\", "") for word in (warning.value for warning in at.warning)] == [
         expected.marks(wrong, THIRD.right_step).words
     ]
     assert (THIRD.fault == HEALTHY) == ("a false alarm" in expected.marks(wrong, 0).words)

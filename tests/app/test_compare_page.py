@@ -27,7 +27,7 @@ def _found(names: tuple[str, ...]) -> SideBySide:
 
 
 def _html(at: Any) -> str:
-    return " ".join(str(each.value) for each in at.get("html"))
+    return " ".join(str(block.value) for block in at.get("html"))
 
 
 @pytest.mark.parametrize("names", [SAME, PARTED])
@@ -35,12 +35,12 @@ def test_it_says_what_the_view_says(names: tuple[str, ...], open_page: Open) -> 
     at = open_page(Settings(), "compare", runs=list(names))
     assert not at.exception
     assert not at.error
-    found = _found(names)
-    assert found.text.words in _html(at).replace("&#x27;", "'")
-    assert at.subheader[0].value == f"Token {found.text.n_same + 1 if found.text.parted else 1}"
+    compared = _found(names)
+    assert compared.text.words in _html(at).replace("&#x27;", "'")
+    assert at.subheader[0].value == f"Token {compared.text.n_same + 1 if compared.text.parted else 1}"
     table = at.dataframe[0].value
-    assert list(table[""]) == [row.label for row in found.numbers.rows]
-    assert list(table["B − A"]) == [row.differences[1] for row in found.numbers.rows]
+    assert list(table[""]) == [row.label for row in compared.numbers.rows]
+    assert list(table["B − A"]) == [row.differences[1] for row in compared.numbers.rows]
     assert all(chart.proto.alt for chart in at.get("plotly_chart"))
 
 
@@ -88,19 +88,19 @@ _HOSTILE = "</script><img src=x onerror=window.broken=1>"
 @pytest.mark.skipif(executable() is None, reason="no chromium")
 def test_a_click_moves_the_cursor_of_all_lanes(tmp_path: Path) -> None:
     """The component alone in a page: one cursor, keys, text as text."""
-    made: dict[str, Any] = msgspec.to_builtins(score(_found(PARTED).text))
-    made["lanes"][0]["tokens"][2][0] = _HOSTILE
+    data: dict[str, Any] = msgspec.to_builtins(score(_found(PARTED).text))
+    data["lanes"][0]["tokens"][2][0] = _HOSTILE
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 900, "height": 700})
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(_alone(tmp_path, made).as_uri())
+        page.goto(_alone(tmp_path, data).as_uri())
         page.locator(".token").first.wait_for()
-        assert page.locator(".token").count() == sum(len(lane["tokens"]) for lane in made["lanes"])
+        assert page.locator(".token").count() == sum(len(lane["tokens"]) for lane in data["lanes"])
         assert page.locator(".token").nth(2).text_content() == _HOSTILE
         assert page.locator(".parting").count() == 1
         page.locator('.token[data-at="4"][data-lane="1"]').click()
-        assert page.locator(".token.here").count() == len(made["lanes"])
+        assert page.locator(".token.here").count() == len(data["lanes"])
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowUp")
         assert page.evaluate("document.activeElement.dataset.lane + ' ' + document.activeElement.dataset.at") == "0 5"
@@ -111,17 +111,17 @@ def test_a_click_moves_the_cursor_of_all_lanes(tmp_path: Path) -> None:
         assert problems == []
 
 
-def _alone(folder: Path, made: dict[str, Any]) -> Path:
+def _alone(folder: Path, document: dict[str, Any]) -> Path:
     """A page with the component in it."""
     assets = Path(__file__).parents[2] / "assets" / "specviz_assets" / "compare"
     script = (assets / "compare.js").read_text("utf-8").replace("export default function", "const mount = function")
-    data = json.dumps({"score": made, "at": 0}).replace("</", "<\\/")
-    told = "setTriggerValue: (name, value) => window.told.push([name, value])"
+    data = json.dumps({"score": document, "at": 0}).replace("</", "<\\/")
+    set_trigger = "setTriggerValue: (name, value) => window.told.push([name, value])"
     page = folder / "page.html"
     page.write_text(
         f"<!doctype html><meta charset=utf-8><style>{(assets / 'compare.css').read_text('utf-8')}</style>"
         f"<div id=root><div class=mount></div></div><script type=module>{script};window.told = [];"
-        f"mount({{ data: {data}, parentElement: document.getElementById('root'), {told} }});</script>",
+        f"mount({{ data: {data}, parentElement: document.getElementById('root'), {set_trigger} }});</script>",
         encoding="utf-8",
     )
     return page

@@ -49,9 +49,9 @@ def replay() -> TextReplay:
 def layers(index: int = 6, **changes: Any) -> LayersModel:
     player = Player(fold(exit_events(**changes)), animate=False)
     player.seek_index(index)
-    found = ExitsPanel.of(player.frame(Options(shown=("exits",))))
-    assert found is not None
-    return found
+    panel = ExitsPanel.of(player.frame(Options(shown=("exits",))))
+    assert panel is not None
+    return panel
 
 
 def spec(figure: Any) -> dict[str, Any]:
@@ -159,9 +159,9 @@ def test_a_run_that_was_not_swept_cannot_be_replayed() -> None:
 
 
 def test_another_methods_text_is_replayed_without_a_setting_of_its_own() -> None:
-    found = replay_of(fold(exit_events(method="kangaroo")))
-    assert found.own is None
-    change = exit_change(found, ExitKnobs(layers=(3,)))
+    shown_replay = replay_of(fold(exit_events(method="kangaroo")))
+    assert shown_replay.own is None
+    change = exit_change(shown_replay, ExitKnobs(layers=(3,)))
     assert change.agrees is None
     assert "the run was kangaroo" in change.check
 
@@ -202,22 +202,22 @@ def test_the_heat_map_has_a_square_for_every_cell() -> None:
 
 
 def test_kinds_stairs_and_ledger_are_those_of_the_round() -> None:
-    found = layers()
-    assert found.heat is not None
-    assert found.stairs is not None
-    assert found.ledger is not None
-    mine = [c for c in found.heat.columns if c.index == 6]
+    panel = layers()
+    assert panel.heat is not None
+    assert panel.stairs is not None
+    assert panel.ledger is not None
+    mine = [c for c in panel.heat.columns if c.index == 6]
     kinds = spec(fig_kinds(mine, 8))
     assert sum(len(t["text"]) for t in kinds["data"]) == len(mine) * 8
     assert len(kind_rows(mine)) == len(mine)
-    stairs = spec(fig_stairs(found.stairs))
-    assert numbers(stairs["data"][-1]["y"]) == list(found.stairs.steps[-1].depths)
-    assert len(table_rows(found.stairs.table)) == len(found.stairs.steps)
-    ledger = spec(fig_plot(found.ledger))
+    stairs = spec(fig_stairs(panel.stairs))
+    assert numbers(stairs["data"][-1]["y"]) == list(panel.stairs.steps[-1].depths)
+    assert len(table_rows(panel.stairs.table)) == len(panel.stairs.steps)
+    ledger = spec(fig_plot(panel.ledger))
     stops = [c.exit_layer or 8 for c in mine]
     paid = next(t for t in ledger["data"] if t["name"] == "paid")
     assert numbers(paid["y"]) == stops
-    *climbs, total = table_rows(twin(found.ledger))
+    *climbs, total = table_rows(twin(panel.ledger))
     assert [row["paid"] for row in climbs] == stops
     assert sum(row["net"] for row in climbs) == total["net"]
 
@@ -234,15 +234,15 @@ def test_the_cells_history_names_every_head_that_was_asked() -> None:
 
 
 def test_run_figures_hold_tests_sweeps_and_times() -> None:
-    found = layers()
-    assert found.gates is not None
-    rows = table_rows(twin(found.gates))
+    panel = layers()
+    assert panel.gates is not None
+    rows = table_rows(twin(panel.gates))
     assert [row["T"] for row in rows] == pytest.approx([1 + 0.5 * (1 - layer / 8) for layer in range(1, 8)])
     assert [row["tested"] for row in rows] == [layer in (3, 5) for layer in range(1, 8)]
-    gates = {t["name"]: numbers(t["y"]) for t in spec(fig_plot(found.gates))["data"]}
+    gates = {t["name"]: numbers(t["y"]) for t in spec(fig_plot(panel.gates))["data"]}
     assert gates["asks, one rival"] == pytest.approx([row["asks, one rival"] for row in rows])
     assert set(gates["τ"]) == {0.75}
-    for chart in found.sweeps:
+    for chart in panel.sweeps:
         traces = [t["name"] for t in spec(fig_plot(chart))["data"]]
         assert traces == ["wrong exits", "layer calls saved, at least", "▶ this run", "★ fewest calls"]
         assert sum("this run" in str(row[""]) for row in table_rows(twin(chart))) >= 1
@@ -280,17 +280,17 @@ def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(rep
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_tokens_are_never_markup(dark: bool) -> None:
-    found = layers(texts=HOSTILE)
-    assert found.heat is not None
-    assert found.ledger is not None
-    assert found.cell is not None
+    panel = layers(texts=HOSTILE)
+    assert panel.heat is not None
+    assert panel.ledger is not None
+    assert panel.cell is not None
     hostile = replay_of(fold(exit_events(texts=HOSTILE)))
     figures = (
-        fig_heat(found.heat, dark),
-        fig_kinds(found.heat.columns, 8, dark),
-        fig_stairs(found.stairs, dark),
-        fig_plot(found.ledger, dark),
-        fig_plot(found.cell.heads, dark),
+        fig_heat(panel.heat, dark),
+        fig_kinds(panel.heat.columns, 8, dark),
+        fig_stairs(panel.stairs, dark),
+        fig_plot(panel.ledger, dark),
+        fig_plot(panel.cell.heads, dark),
         fig_grid(exit_grid(hostile, SETTING, MEASURES[0])),
         fig_text(exit_text(hostile, SETTING, 0, 0), dark),
     )

@@ -49,7 +49,7 @@ def _widget(at: AppTest, method: str, spec: KnobSpec) -> Any:
 
 def _idle(method: str, spec: KnobSpec) -> bool:
     """Without an effect while the others stand as they are."""
-    plain = {each.name: each.default for each in all_methods()[method].table.specs}
+    plain = {knob.name: knob.default for knob in all_methods()[method].table.specs}
     return any(name in plain and str(plain[name]) not in wanted for name, wanted in spec.needs.items())
 
 

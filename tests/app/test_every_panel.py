@@ -19,7 +19,7 @@ from specviz_app.ui.pages import PanelBelow, all_below, all_pages
 from specviz_app.ui.viewer import Viewer
 from support.recordings import RECORDINGS
 
-PANELS = [each.id for each in all_below()]
+PANELS = [page.id for page in all_below()]
 PAGES = [page.path for page in all_pages()]
 _PART = ("show", ".show")  # ends the key of the control that says which part of a page is shown
 
@@ -32,21 +32,21 @@ def _told(name: str) -> dict[str, str]:
 
 def _with(panel: str) -> str:
     """A recording that has something for it."""
-    found = next((name for name in RECORDINGS if not _told(name)[panel]), None)
-    assert found is not None, f"no recording of the tests has anything for the panel {panel}: add one"
-    return found
+    fallback = next((name for name in RECORDINGS if not _told(name)[panel]), None)
+    assert fallback is not None, f"no recording of the tests has anything for the panel {panel}: add one"
+    return fallback
 
 
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a page caught and put into one line."""
-    found: list[str] = []
-    monkeypatch.setattr(guard, "log", lambda error, where: found.append(f"{where}: {error!r}"))
-    return found
+    problems: list[str] = []
+    monkeypatch.setattr(guard, "log", lambda error, where: problems.append(f"{where}: {error!r}"))
+    return problems
 
 
 def _fine(at: Any, faults: list[str], where: str) -> None:
-    wrong = [*faults, *(each.message for each in at.exception), *(each.value for each in at.error)]
+    wrong = [*faults, *(page.message for page in at.exception), *(page.value for page in at.error)]
     assert wrong == [], where
 
 
@@ -74,29 +74,29 @@ def test_a_panel_opens_with_all_of_its_parts_below_the_stage(panel: str, open_pa
 def test_a_panel_without_anything_says_why(panel: str, open_page: Open, faults: list[str]) -> None:
     name = next((name for name in RECORDINGS if _told(name)[panel]), None)
     if name is None:  # every run has something for it
-        assert all(not _told(each)[panel] for each in RECORDINGS)
+        assert all(not _told(recording)[panel] for recording in RECORDINGS)
         return
     at = open_page(Settings(replay=RECORDINGS[name]), "stage", at="r1", panel=panel)
     _fine(at, faults, panel)
-    said = " ".join(each.value.replace("\\", "") for each in at.info)
-    assert _told(name)[panel].split(".")[0] in " ".join(said.split())
-    Tab(at).press(next(each.key for each in at.button if str(each.key).startswith("fill-")))
+    notices = " ".join(recording.value.replace("\\", "") for recording in at.info)
+    assert _told(name)[panel].split(".")[0] in " ".join(notices.split())
+    Tab(at).press(next(recording.key for recording in at.button if str(recording.key).startswith("fill-")))
     _fine(at, faults, panel)
     assert not _told(at.selectbox(key="src").value)[panel], "the recording that is offered has nothing for it either"
-    assert _shown(at), [each.value for each in at.info]
+    assert _shown(at), [recording.value for recording in at.info]
 
 
-@pytest.mark.parametrize("each", [each for each in all_below() if each.panel is not None], ids=lambda each: each.id)
+@pytest.mark.parametrize("page", [page for page in all_below() if page.panel is not None], ids=lambda page: page.id)
 def test_what_ships_fills_every_panel_that_offers_a_recording(
-    each: PanelBelow, monkeypatch: pytest.MonkeyPatch
+    page: PanelBelow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offers, "bundled_traces", bundled_traces)
     monkeypatch.setattr(offers, "_found", {})
-    assert each.panel is not None
-    offered = offers.recording_for(each.panel)
+    assert page.panel is not None
+    offered = offers.recording_for(page.panel)
     assert offered is not None
     reasons = {id: reason for id, _, reason in below._row(Viewer.of(offered.name, TraceFile(offered.path)))}
-    assert not reasons[each.id], f"{offered.name} is offered"
+    assert not reasons[page.id], f"{offered.name} is offered"
 
 
 @pytest.mark.parametrize("path", PAGES)

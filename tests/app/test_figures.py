@@ -50,9 +50,9 @@ def _viewer(**recipe: Any) -> Viewer:
 def _blocks(**recipe: Any) -> tuple[RunBlocks, int]:
     """The numbers of a run, and of how many rounds."""
     run = fold(make_events(**recipe))
-    found = overview(run)
-    assert found.blocks is not None
-    return found.blocks, len(run.rounds)
+    figures = overview(run)
+    assert figures.blocks is not None
+    return figures.blocks, len(run.rounds)
 
 
 def _json(figure: Any) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def test_intervals_are_drawn_from_edge_to_edge() -> None:
 
 
 def test_the_histogram_carries_the_geometric_curve() -> None:
-    found, n_rounds = _blocks(temperature=0.8, new_tokens=60)
-    bars, fit = _json(fig_plot(found.histogram))["data"]
+    figures, n_rounds = _blocks(temperature=0.8, new_tokens=60)
+    bars, fit = _json(fig_plot(figures.histogram))["data"]
     assert sum(bars["y"]) == n_rounds
     assert sum(fit["y"]) == pytest.approx(n_rounds, rel=1e-9)
     assert fit["name"].startswith("geometric, α .")
@@ -125,12 +125,12 @@ def test_the_histogram_carries_the_geometric_curve() -> None:
 
 
 def test_stages_and_marks_say_their_words() -> None:
-    found, _ = _blocks(temperature=0.8, new_tokens=60)
-    stages = _json(fig_plot(found.stages))["data"][0]
-    assert stages["y"] == list(found.stages.xs)
+    figures, _ = _blocks(temperature=0.8, new_tokens=60)
+    stages = _json(fig_plot(figures.stages))["data"][0]
+    assert stages["y"] == list(figures.stages.xs)
     assert stages["text"] == [f"{number(ms)} ms" for ms in stages["x"]]
-    names = [t["name"] for t in _json(fig_plot(found.marks))["data"]]
-    assert [name[0] for name in names] == [glyph(curve.mark) for curve in found.marks.curves]
+    names = [t["name"] for t in _json(fig_plot(figures.marks))["data"]]
+    assert [name[0] for name in names] == [glyph(curve.mark) for curve in figures.marks.curves]
 
 
 def test_the_residual_shows_what_was_drawn() -> None:

@@ -61,15 +61,15 @@ def test_every_recording_offers_its_own_target_and_draft_model(
     path: Path, server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a message where it is a model of messages; where it is not here the line that gets it stands behind."""
-    run, made = fold(read_events(path)), server(Settings())
+    run, own_server = fold(read_events(path)), server(Settings())
     assert run.header is not None
     assert run.header.models.target is not None
     name, was = run.header.models.target.name, run.header.models.draft
     monkeypatch.setattr("specviz_app.screens.live_models._found", list)
-    assert f"specviz models get {name}" in offer(made, run)["help"]
+    assert f"specviz models get {name}" in offer(own_server, run)["help"]
     here = LocalModel(name, "store", path, chat=True)
     monkeypatch.setattr("specviz_app.screens.live_models._found", lambda: [here])
-    assert offer(made, run)["text"] == f"Load {name}, run it here"
+    assert offer(own_server, run)["text"] == f"Load {name}, run it here"
     assert prompt_of(run)[1]
     draft = proposed_draft(proposed_target(recorded_target(run.header), True), run.header)
     assert was is None or was.name in (draft, f"{name}:{draft.removeprefix('self:')}")
@@ -95,31 +95,31 @@ def test_the_same_prompt_is_decoded_by_what_is_loaded(core: ServedRun) -> None:
 
 
 def test_a_method_that_lacks_a_part_gives_way_to_one_that_can_run(server: Any) -> None:
-    made: Server = server(fake_settings("0.02", "bare"))
-    made.core.load()
-    until(lambda: made.core.catalogue, "no catalogue")
-    _ask(made.core, Start(method="draft", knobs={"gamma": 3}, chat=False), "x")
-    assert made.core.started is not None
-    assert (made.core.started.method, made.core.started.knobs) == ("ngram", {})
+    own_server: Server = server(fake_settings("0.02", "bare"))
+    own_server.core.load()
+    until(lambda: own_server.core.catalogue, "no catalogue")
+    _ask(own_server.core, Start(method="draft", knobs={"gamma": 3}, chat=False), "x")
+    assert own_server.core.started is not None
+    assert (own_server.core.started.method, own_server.core.started.knobs) == ("ngram", {})
 
 
 def test_a_message_waits_for_the_models_and_is_answered(server: Any) -> None:
-    made: Server = server(fake_settings("0.02", "talks"))
-    made.core.load()
-    _ask(made.core, Start(method="draft"), "why?")
-    until(lambda: made.core.running, "no answer")
-    assert made.core.talk.asked is not None
-    assert made.core.paced
+    own_server: Server = server(fake_settings("0.02", "talks"))
+    own_server.core.load()
+    _ask(own_server.core, Start(method="draft"), "why?")
+    until(lambda: own_server.core.running, "no answer")
+    assert own_server.core.talk.asked is not None
+    assert own_server.core.paced
 
 
 def test_where_nothing_can_be_decoded_the_button_says_what_is_missing(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: Server = server(Settings())
+    own_server: Server = server(Settings())
     monkeypatch.setattr("specviz_app.server.core.find_spec", lambda name: None)
-    found = offer(made, _run())
-    assert not found["able"]
-    assert "pip install" in found["help"]
+    offered = offer(own_server, _run())
+    assert not offered["able"]
+    assert "pip install" in offered["help"]
 
 
 def test_a_recording_plays_on_while_models_are_loaded(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,14 +18,14 @@ from support.traces import make_events, write_trace
 @pytest.mark.parametrize("name", ["code-draft", "code-tree", "code-ar"])
 def test_a_card_says_what_the_overview_says(name: str) -> None:
     run = fold(read_events(RECORDINGS[name]))
-    said = overview(run)
-    assert said.blocks is not None
+    overview_blocks = overview(run)
+    assert overview_blocks.blocks is not None
     card = gallery_card(RECORDINGS[name])
     assert card is not None
-    rows = {row.label: row.value for row in said.blocks.numbers.rows}
+    rows = {row.label: row.value for row in overview_blocks.blocks.numbers.rows}
     assert card.numbers
     assert all(rows[label] == value for label, value in card.numbers)
-    assert card.pays == said.judgement.speed_text
+    assert card.pays == overview_blocks.judgement.speed_text
     first = [run.rounds.point(k) for k in range(len(card.bars))]
     assert card.bars == tuple((p.n_accepted or 0, p.n_emitted or 0) for p in first)
 
@@ -58,6 +58,6 @@ def test_a_hostile_question_is_text_in_it(tmp_path: Path, open_page: Open) -> No
             event.text = "<img src=x onerror=alert(1)>"
     at = open_page(Settings(replay=write_trace(tmp_path / "bad", events)))
     at.button(key="gallery").click().run()
-    cards = [str(each.value) for each in at.get("html") if "sv-gallery" in str(each.value)]
+    cards = [str(block.value) for block in at.get("html") if "sv-gallery" in str(block.value)]
     assert any("&lt;img" in card for card in cards)
     assert not any("<img" in card for card in cards)

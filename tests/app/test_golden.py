@@ -29,8 +29,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium(*FLAGS) as found:
-        yield found
+    with chromium(*FLAGS) as chrome:
+        yield chrome
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +41,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_the_stage_looks_as_in_its_picture(scene: Scene, browser: Any, saved: Path, tmp_path: Path) -> None:
     image = painted(browser, saved, scene)
-    found = apart(image, Image.open(golden(scene)))
-    if found > MOST:
+    share = apart(image, Image.open(golden(scene)))
+    if share > MOST:
         image.save(tmp_path / "now.png")
-    assert found <= MOST, (
-        f"it is {found} of 255 from {golden(scene).name}, {MOST} are allowed; painted was {tmp_path / 'now.png'}. "
+    assert share <= MOST, (
+        f"it is {share} of 255 from {golden(scene).name}, {MOST} are allowed; painted was {tmp_path / 'now.png'}. "
         "If that was meant: python -m tools.golden"
     )
 

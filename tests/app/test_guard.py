@@ -46,9 +46,9 @@ def test_a_panel_that_breaks_says_so_and_the_picture_stays(
         patched.setattr("specviz_app.screens.overview.show", _broken)
         tab.go("r2")
         assert "ValueError: a *bug* of ours" in _one_line(tab.app)
-        said = capfd.readouterr().err
-        assert "Traceback" in said
-        assert "specviz_app.screens.overview._body" in said
+        err = capfd.readouterr().err
+        assert "Traceback" in err
+        assert "specviz_app.screens.overview._body" in err
         assert tab.app.get("bidi_component")
     tab.go("r3")
     assert not tab.app.error
@@ -95,10 +95,10 @@ def test_every_callback_and_fragment_is_guarded() -> None:
                 assert isinstance(node.value, ast.Name), where
                 assert node.value.id == "guard", f"{where}: use guard.fragment"
             if isinstance(node, ast.keyword) and node.arg in ("on_click", "on_change", "on_select"):
-                given = node.value
-                if isinstance(given, ast.Constant) and given.value in _FREE:
+                callback = node.value
+                if isinstance(callback, ast.Constant) and callback.value in _FREE:
                     continue
-                assert ast.unparse(given).startswith("guard.obeyed("), f"{where}: {ast.unparse(given)}"
+                assert ast.unparse(callback).startswith("guard.obeyed("), f"{where}: {ast.unparse(callback)}"
 
 
 def test_what_a_component_said_is_nothing_once_its_page_was_left() -> None:

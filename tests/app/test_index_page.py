@@ -17,8 +17,8 @@ def _got(server: Served, path: str, accept: str) -> tuple[str, str, int]:
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
-    kind, told = answer.headers["Content-Type"], int(answer.headers.get("Content-Length", len(body)))
-    assert told == len(body)
+    kind, length = answer.headers["Content-Type"], int(answer.headers.get("Content-Length", len(body)))
+    assert length == len(body)
     return kind, body.decode("utf-8", "replace"), answer.status
 
 

@@ -73,12 +73,12 @@ def branch_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("branch") / "branches", branch_events())
 
 
-def lanes(index: int = 1, clock: Clock = "model", **made: Any) -> LanesModel:
-    player = Player(fold(branch_events(**made)), animate=False)
+def lanes(index: int = 1, clock: Clock = "model", **options: Any) -> LanesModel:
+    player = Player(fold(branch_events(**options)), animate=False)
     player.seek_index(index)
-    found = LanesPanel.of(player.frame(LanesPanel.choose(Options(), clock=clock)))
-    assert found is not None
-    return found
+    panel = LanesPanel.of(player.frame(LanesPanel.choose(Options(), clock=clock)))
+    assert panel is not None
+    return panel
 
 
 def spec(figure: Any) -> dict[str, Any]:
@@ -172,8 +172,8 @@ def test_the_classifier_shows_its_three_probabilities_and_what_became_true() -> 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tokens_are_never_markup(text: str, dark: bool) -> None:
-    found = lanes(0, text=text)
-    for figure in (fig_lanes(found.chart, dark), fig_steps(found.steps, "ε", dark), fig_fan(found.fan, dark)):
+    panel = lanes(0, text=text)
+    for figure in (fig_lanes(panel.chart, dark), fig_steps(panel.steps, "ε", dark), fig_fan(panel.fan, dark)):
         plain = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b"):
             assert tag not in plain

@@ -60,16 +60,16 @@ _SEEN = """() => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("lessons")
+    pages = tmp_path_factory.mktemp("lessons")
     for id in LESSONS:
-        (made / f"{id}.html").write_text(lesson_file(id, siblings=True), encoding="utf-8")
-    return made
+        (pages / f"{id}.html").write_text(lesson_file(id, siblings=True), encoding="utf-8")
+    return pages
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chrome:
+        yield chrome
 
 
 @pytest.fixture
@@ -127,12 +127,12 @@ def test_a_page_judges_answers_and_reads_numbers_as_python_does(browser: Any) ->
     page.add_script_tag(type="module", content=f"{painter('lesson')}\nglobalThis.found = {{ {names} }};")
     page.wait_for_function("() => globalThis.found")
     grid = [_answers(question) for question in asked]
-    said = page.evaluate(
+    by_page = page.evaluate(
         "([asked, grid]) => asked.map((question, k) => grid[k].map((answer) => found.judged(question, answer)))",
         [msgspec.to_builtins(asked), grid],
     )
     own = [[judge(question, answer) for answer in answers] for question, answers in zip(asked, grid, strict=True)]
-    assert said == [[{"right": verdict.right, "words": verdict.words} for verdict in verdicts] for verdicts in own]
+    assert by_page == [[{"right": verdict.right, "words": verdict.words} for verdict in verdicts] for verdicts in own]
     assert {verdict.right for verdicts in own for verdict in verdicts} == {True, False}
     assert page.evaluate("typed => typed.map(found.readNumber)", list(_TYPED)) == [read_number(text) for text in _TYPED]
     assert page.evaluate("found.deeds") == list(DEEDS)

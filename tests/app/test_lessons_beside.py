@@ -17,11 +17,11 @@ THIRD = bundled_lessons()[IDS[2]]
 def test_the_address_names_a_lesson_which_brings_its_run(open_page: Open) -> None:
     at = open_page(Settings(), "stage", lesson="3", teach="1")
     assert not at.exception
-    given = onstage.handed(at)
-    assert given["lesson"]["script"]["id"] == THIRD.id
-    assert given["lesson"]["teach"] is True
-    assert (given["src"], given["play"], given["welcome"]) == (THIRD.trace, False, [])
-    assert given["lesson"]["title"] == bundled_lessons()[IDS[3]].title
+    sent = onstage.handed(at)
+    assert sent["lesson"]["script"]["id"] == THIRD.id
+    assert sent["lesson"]["teach"] is True
+    assert (sent["src"], sent["play"], sent["welcome"]) == (THIRD.trace, False, [])
+    assert sent["lesson"]["title"] == bundled_lessons()[IDS[3]].title
 
 
 def test_the_picture_asks_for_the_next_one_and_leaves_it(open_page: Open) -> None:
@@ -51,9 +51,9 @@ def test_the_first_screen_has_a_door_to_the_lessons(open_page: Open) -> None:
 
 
 def test_a_class_is_led_to_the_lesson_of_its_teacher(open_page: Open) -> None:
-    said = decode_said(b'{"room":"lead","who":"a","src":"x","lesson":"l","lesson_step":2,"lesson_shown":true}')
-    assert isinstance(said, PresenterPlace)
-    assert (said.lesson, said.lesson_step, said.lesson_shown) == ("l", 2, True)
+    place = decode_said(b'{"room":"lead","who":"a","src":"x","lesson":"l","lesson_step":2,"lesson_shown":true}')
+    assert isinstance(place, PresenterPlace)
+    assert (place.lesson, place.lesson_step, place.lesson_shown) == ("l", 2, True)
     at = open_page(Settings(), "stage", mode="follow")
     onstage.tell(at, "led", {"src": THIRD.trace, "panel": "", "place": "", "lesson": THIRD.id})
     assert onstage.handed(at)["lesson"]["script"]["id"] == THIRD.id

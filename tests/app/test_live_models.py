@@ -29,7 +29,7 @@ def _model(name: str, size: int = 270_000_000) -> LocalModel:
 
 
 def _plain(at: object) -> str:
-    texts = [each.value for kind in ("warning", "error", "caption") for each in getattr(at, kind)]
+    texts = [line.value for kind in ("warning", "error", "caption") for line in getattr(at, kind)]
     return " ".join(texts).replace("\\", "")
 
 

@@ -280,7 +280,7 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
     assert not manner["able"]
     onstage.tell(page, "say", "a tab that knew no better")
     assert not page.exception
-    assert any("medusa cannot run here" in each.value for each in page.error)
+    assert any("medusa cannot run here" in problem.value for problem in page.error)
     assert core.running
     assert core.generation == generation
 

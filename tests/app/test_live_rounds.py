@@ -16,8 +16,8 @@ from specviz_app.server.stages import MOST_ROUNDS, RunStore
 
 
 def _now(core: ServedRun) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(core.look(now_of))
-    return found
+    now: dict[str, Any] = json.loads(core.look(now_of))
+    return now
 
 
 def _held(core: ServedRun, rounds: int) -> None:
@@ -32,29 +32,29 @@ def test_before_the_first_round_nothing_is_stood_at(core: ServedRun) -> None:
     assert _now(core)["now"]["index"] == -1
     core.start(Start(prompt="x", paused=True))
     until(lambda: core.running, "no run")
-    found = _now(core)["now"]
-    assert (found["index"], found["points"]) in [(-1, []), (-1, found["points"])]
+    now = _now(core)["now"]
+    assert (now["index"], now["points"]) in [(-1, []), (-1, now["points"])]
 
 
 def test_rounds_and_head_are_those_of_the_run_and_the_knobs_can_be_moved(core: ServedRun) -> None:
     _held(core, 3)
     run = LiveRounds(core, run_key(core))
-    told = json.loads(run.head())
+    document = json.loads(run.head())
     with core.lock:
         builder = core.live_player.builder
-        assert told["points"] == json.loads(_json(head(builder, "").points))
+        assert document["points"] == json.loads(_json(head(builder, "").points))
         assert json.loads(run.rounds(1, 2)) == [json.loads(wire(one_round(builder, k))) for k in (1, 2)]
-    kinds = {knob["name"]: knob.get("moves", "") for knob in told["knobs"]}
+    kinds = {knob["name"]: knob.get("moves", "") for knob in document["knobs"]}
     assert kinds["gamma"] == "slide"
     assert kinds["temperature"] == "number"
     assert set(kinds.values()) <= {"slide", "number", "switch", "choice", ""}
-    assert json.loads(run.points(2)) == told["points"][2:]
+    assert json.loads(run.points(2)) == document["points"][2:]
 
 
-def _json(made: Any) -> bytes:
+def _json(document: Any) -> bytes:
     import msgspec
 
-    return msgspec.json.encode(made)
+    return msgspec.json.encode(document)
 
 
 def test_a_moved_knob_is_asked_for_then_in_force_from_a_round(core: ServedRun) -> None:
@@ -113,14 +113,14 @@ def test_the_pace_of_the_picture_is_changed_for_all(core: ServedRun) -> None:
 
 def test_the_same_message_refused_again_is_told_again(core: ServedRun) -> None:
     """A page that saw nothing between the two has sent it away, and needs it back."""
-    told = [_now(core)["said"]]
+    messages = [_now(core)["said"]]
     for _ in range(2):
         core.talk.unsent = ""  # the message is sent
         core.talk.give_back("this is too long")
-        told.append(_now(core)["said"])
-    assert len(set(told)) == 3
+        messages.append(_now(core)["said"])
+    assert len(set(messages)) == 3
     core.talk.unsent = ""  # and it is sent once more
-    assert _now(core)["said"] == told[0]
+    assert _now(core)["said"] == messages[0]
 
 
 def test_what_was_said_is_told_as_text(core: ServedRun) -> None:

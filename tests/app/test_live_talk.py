@@ -57,8 +57,8 @@ def _said(core: ServedRun) -> list[tuple[str, str]]:
 
 
 def _frame() -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(current().frame()[1])
-    return found
+    frame: dict[str, Any] = msgspec.json.decode(current().frame()[1])
+    return frame
 
 
 def test_a_conversation_goes_on_with_what_was_said(open_page: Open) -> None:
@@ -74,7 +74,7 @@ def test_a_conversation_goes_on_with_what_was_said(open_page: Open) -> None:
     assert [role for role, _ in _said(core)] == ["user", "assistant", "user"]
     _answered(core, 2)
     assert core.started is not None
-    assert [said.text for said in core.started.history] == ["why?", first]
+    assert [turn.text for turn in core.started.history] == ["why?", first]
     assert core.started.chat is True
 
 
@@ -149,7 +149,7 @@ def test_a_core_that_dies_loses_neither_conversation_nor_message(open_page: Open
     _send(at, "and then?")
     _answered(core, 2)
     assert core.started is not None
-    assert [said.role for said in core.started.history] == ["user", "assistant"]
+    assert [turn.role for turn in core.started.history] == ["user", "assistant"]
 
 
 def test_a_new_conversation_begins_with_nothing(open_page: Open) -> None:
@@ -207,7 +207,7 @@ def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(
     _send(at, "and then?")
     _answered(core, 2)
     assert core.started is not None
-    assert [said.role for said in core.started.history] == ["user", "assistant"]
+    assert [turn.role for turn in core.started.history] == ["user", "assistant"]
     assert core.past
 
 
@@ -230,9 +230,9 @@ def test_an_answer_is_shown_in_lines_and_what_the_model_was_given_apart(open_pag
     at, core = _opened(open_page)
     _send(at, "why?")
     _answered(core, 1)
-    told = msgspec.json.decode(LiveRounds(core, run_key(core)).head())
-    assert told["queries"][0]["prompt"]
-    tokens = [token for point in told["points"] for token in point["tokens"]]
+    head = msgspec.json.decode(LiveRounds(core, run_key(core)).head())
+    assert head["queries"][0]["prompt"]
+    tokens = [token for point in head["points"] for token in point["tokens"]]
     assert tokens
     assert all(mark != "prompt" for _, mark, _ in tokens)
     assert not any("⏎" in text.replace("⏎\n", "") for text, _, _ in tokens)

@@ -42,9 +42,9 @@ def _command(server: Served, token: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
     connection.request("POST", "/api/command", '{"cmd":"pause"}', {"X-Specviz-Token": token})
     answer = connection.getresponse()
-    said = json.loads(answer.read())
+    reply = json.loads(answer.read())
     connection.close()
-    return answer.status, said.get("message", "")
+    return answer.status, reply.get("message", "")
 
 
 @pytest.mark.parametrize("token", ["", "own"])

@@ -33,15 +33,17 @@ def _spec(chart) -> dict:  # type: ignore[no-untyped-def,type-arg]
 
 
 def _at(app: AppTest) -> str:
-    found = app.query_params["at"]
-    return found if isinstance(found, str) else found[0]
+    place = app.query_params["at"]
+    return place if isinstance(place, str) else place[0]
 
 
 def test_overview_prints_the_metrics_of_the_view(chain_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=chain_trace), "overview")
     assert not at.exception
-    found = overview(fold(read_events(chain_trace)))
-    assert [(m.label, m.value) for m in at.metric] == [(row.label, row.value) for row in found.blocks.numbers.rows]
+    overview_blocks = overview(fold(read_events(chain_trace)))
+    assert [(m.label, m.value) for m in at.metric] == [
+        (row.label, row.value) for row in overview_blocks.blocks.numbers.rows
+    ]
     labels = {m.label for m in at.metric}
     assert {"accepted / drafted", "accepted / tested"} <= labels
     assert len(at.get("plotly_chart")) == 7
@@ -112,9 +114,9 @@ def test_a_broken_upload_is_told_with_line_and_reason(chain_trace: Path, open_pa
     at.file_uploader(key="upload").upload("bad.sv.jsonl", b"\n".join(lines))
     at.run()
     assert not at.exception
-    said = at.error[0].value.replace("\\", "")
-    assert "bad.sv.jsonl line 5" in said
-    assert "/tmp" not in said
+    message = at.error[0].value.replace("\\", "")
+    assert "bad.sv.jsonl line 5" in message
+    assert "/tmp" not in message
     assert at.metric  # the run that was open stays
 
 
@@ -152,9 +154,9 @@ def test_a_trace_that_went_away_is_told_and_the_app_lives(tmp_path: Path, chain_
 @pytest.mark.parametrize("name", ["nope", "mine.sv.jsonl (upload)"])
 def test_a_link_to_a_run_that_is_not_here_says_so_until_another_is_chosen(name: str, open_page: Open) -> None:
     at = open_page(Settings(), "rounds", src=name)
-    said = [w.value.replace("\\", "") for w in at.warning]
-    assert any(f"no run '{name}'" in words for words in said)
-    assert any("upload" in words for words in said) is name.endswith("(upload)")
+    warnings = [w.value.replace("\\", "") for w in at.warning]
+    assert any(f"no run '{name}'" in words for words in warnings)
+    assert any("upload" in words for words in warnings) is name.endswith("(upload)")
     assert not at.exception
     onstage.go(at, "r2")
     assert at.warning
@@ -211,7 +213,7 @@ def test_a_panel_from_elsewhere_is_found_and_stands_in_its_place(open_page: Open
         assert panels[panels.index("rounds") + 1] == "toy"
         at = open_page(Settings(), "toy")
         assert not at.exception
-        assert "of a test" in [each.value for each in at.caption]
+        assert "of a test" in [caption.value for caption in at.caption]
         assert ["toy", "Toy", ""] in onstage.handed(at)["panels"]
     finally:
         unregister_below("toy")

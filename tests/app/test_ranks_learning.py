@@ -38,13 +38,13 @@ def view(events: list[Event] | None = None) -> AdaptView:
 
 
 def test_every_query_has_its_length_and_its_action() -> None:
-    found = view()
+    panel = view()
     learnt = [e for e in stream() if isinstance(e, Adapt)]
-    points = trace(spec(fig_plot(found.stream)), "length")
+    points = trace(spec(fig_plot(panel.stream)), "length")
     assert numbers(points["x"]) == [e.q for e in learnt]
     assert numbers(points["y"]) == [e.mean_acceptance_length for e in learnt]
     assert [e.reverted for e in learnt] == [hue == colour("rejected", False) for hue in points["marker"]["color"]]
-    assert found.queries.column("done") == [e.action for e in learnt]
+    assert panel.queries.column("done") == [e.action for e in learnt]
 
 
 def test_seconds_are_those_of_the_records() -> None:

@@ -31,9 +31,9 @@ def rank_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ranks(index: int = 1, events: list[Event] | None = None, **options: Any) -> RanksModel:
     player = Player(fold(events or rank_events()), animate=False)
     player.seek_index(index)
-    found = RanksPanel.of(player.frame(RanksPanel.choose(Options(), **options)))
-    assert found is not None
-    return found
+    panel = RanksPanel.of(player.frame(RanksPanel.choose(Options(), **options)))
+    assert panel is not None
+    return panel
 
 
 def spec(figure: Any) -> dict[str, Any]:
@@ -60,22 +60,24 @@ def numbers(packed: Any) -> list[Any]:
 def test_the_table_of_the_tree_says_where_every_node_came_from() -> None:
     player = Player(fold(rank_events()), animate=False)
     player.seek_index(1)
-    frame, found = player.frame(Options(shown=("ranks",))), ranks()
-    rows = rank_tree_rows(frame.tree, found.badges)
-    assert [row["came from"] for row in rows] == [found.badges[n.id] for n in frame.tree.nodes if n.id >= 0]
+    frame, panel = player.frame(Options(shown=("ranks",))), ranks()
+    rows = rank_tree_rows(frame.tree, panel.badges)
+    assert [row["came from"] for row in rows] == [panel.badges[n.id] for n in frame.tree.nodes if n.id >= 0]
 
 
 def test_offers_are_those_of_the_expansion_and_the_width_is_between_them() -> None:
-    said = max(ranks().round_expansions, key=lambda e: e.width)
-    figure = spec(fig_offers(said))
-    assert numbers(figure["data"][0]["x"]) == [o.prob for o in said.offers]
-    assert figure["layout"]["shapes"][0]["y0"] == said.n_children - 0.5
-    assert [row["child"] for row in offer_rows(said)] == [k < said.n_children for k in range(len(said.offers))]
+    expansion = max(ranks().round_expansions, key=lambda e: e.width)
+    figure = spec(fig_offers(expansion))
+    assert numbers(figure["data"][0]["x"]) == [o.prob for o in expansion.offers]
+    assert figure["layout"]["shapes"][0]["y0"] == expansion.n_children - 0.5
+    assert [row["child"] for row in offer_rows(expansion)] == [
+        k < expansion.n_children for k in range(len(expansion.offers))
+    ]
 
 
 def test_the_confusion_counts_every_known_expansion_once_and_marks_the_chosen_cell() -> None:
-    found = ranks(cell=(1, 0))
-    table = found.confusion
+    panel = ranks(cell=(1, 0))
+    table = panel.confusion
     assert table is not None
     figure = spec(fig_heat(table.heat))
     counts = [int(text.split("<b>")[1].split("</b>")[0].replace(",", "")) for text in trace(figure, "counts")["text"]]
@@ -89,9 +91,9 @@ def test_the_confusion_counts_every_known_expansion_once_and_marks_the_chosen_ce
 
 
 def test_run_figures_hold_the_values_of_the_view() -> None:
-    found = ranks().over_run
-    assert found is not None
-    for plot in (found.widths, found.reach, found.slots, found.blocks, found.depths):
+    panel = ranks().over_run
+    assert panel is not None
+    for plot in (panel.widths, panel.reach, panel.slots, panel.blocks, panel.depths):
         figure = spec(fig_plot(plot))
         for curve in plot.curves:
             drawn = trace(figure, curve.name)
@@ -104,10 +106,10 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     for event in events:
         if isinstance(event, Node):
             event.text = HOSTILE[event.token % len(HOSTILE)]
-    found = ranks(1, events, cell=(0, 0))
-    assert found.confusion is not None
-    figures = [fig_heat(found.confusion.heat, dark)]
-    figures += [fig_offers(said, dark) for said in found.round_expansions]
+    panel = ranks(1, events, cell=(0, 0))
+    assert panel.confusion is not None
+    figures = [fig_heat(panel.confusion.heat, dark)]
+    figures += [fig_offers(expansion, dark) for expansion in panel.round_expansions]
     for figure in figures:
         text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b", "a<br>b", "\\u202e"):
@@ -116,9 +118,9 @@ def test_tokens_are_never_markup(dark: bool) -> None:
 
 def test_nothing_is_a_reason_not_an_empty_axis() -> None:
     events = [event for event in rank_events() if not isinstance(event, Expansion)]
-    found = ranks(0, events[:2]).missing, spec(fig_offers(None))
-    assert found[0]
-    assert found[1]["layout"]["annotations"][0]["text"]
+    reason = ranks(0, events[:2]).missing, spec(fig_offers(None))
+    assert reason[0]
+    assert reason[1]["layout"]["annotations"][0]["text"]
     bare = ranks(1, events).over_run
     assert bare is not None
     for plot in (bare.widths, bare.reach, bare.slots):
@@ -139,12 +141,12 @@ def test_every_part_of_the_page_opens(show: str, charts: int, rank_trace: Path, 
 
 def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=rank_trace), "ranks", show="the run")
-    found = ranks(cell=(0, 0))
-    assert found.cell is not None
+    panel = ranks(cell=(0, 0))
+    assert panel.cell is not None
     box(at, "ranks-cell").set_value((0, 0)).run()
     assert not at.exception
     lists = [table.value for table in at.dataframe if "target's best" in table.value]
-    assert len(lists[0]) == len(found.cell.entries) > 0
+    assert len(lists[0]) == len(panel.cell.entries) > 0
     at.selectbox(key="ranks-block").set_value(1).run()
     fewer = [table.value for table in at.dataframe if "target's best" in table.value]
     assert 0 < len(fewer[0]) < len(lists[0])
@@ -167,9 +169,9 @@ def test_choosing_a_node_moves_the_panel_and_the_address(rank_trace: Path, open_
 def test_other_methods_give_the_reason(show: str, chain_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=chain_trace), "ranks", show=show)
     assert not at.exception
-    said = at.info[0].value.replace("\\", "")
-    assert "predicts no ranks" in said
-    assert "specblock" in said
+    notice = at.info[0].value.replace("\\", "")
+    assert "predicts no ranks" in notice
+    assert "specblock" in notice
 
 
 def test_a_tree_without_buckets_shows_what_applies(tmp_path: Path, open_page: Open) -> None:

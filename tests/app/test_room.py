@@ -18,8 +18,8 @@ from specviz_app.server.server import current
 
 def _told(room: PresenterSession) -> str | None:
     """Who presents."""
-    told = json.loads(room.state()[1])
-    return told["lead"]["who"] if told["lead"] else None
+    reply = json.loads(room.state()[1])
+    return reply["lead"]["who"] if reply["lead"] else None
 
 
 def test_the_page_that_moved_last_presents_and_leaves() -> None:
@@ -59,9 +59,9 @@ def _say(server: Served, token: str, **word: Any) -> tuple[int, dict[str, Any]]:
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=20)
     connection.request("POST", "/api/room", json.dumps(word), {"X-Specviz-Token": token})
     answer = connection.getresponse()
-    said = json.loads(answer.read())
+    reply = json.loads(answer.read())
     connection.close()
-    return answer.status, said
+    return answer.status, reply
 
 
 def _heard(server: Served, n: int) -> list[dict[str, Any]]:
@@ -70,17 +70,17 @@ def _heard(server: Served, n: int) -> list[dict[str, Any]]:
     connection.request("GET", f"/api/events?view=room&token={server.token}")
     answer = connection.getresponse()
     assert answer.status == 200
-    found: list[dict[str, Any]] = []
+    frames: list[dict[str, Any]] = []
     kind = ""
-    while len(found) < n:
+    while len(frames) < n:
         line = answer.readline().decode().strip()
         kind = line[7:] if line.startswith("event: ") else kind
         if line.startswith("data: ") and kind == "room":
-            found.append(json.loads(line[6:]))
-            if len(found) < n:
+            frames.append(json.loads(line[6:]))
+            if len(frames) < n:
                 assert _say(server, server.token, room="leave", who="a")[0] == 200
     connection.close()
-    return found
+    return frames
 
 
 def test_where_the_page_that_presents_stands_is_told_to_all(chain_trace: Path) -> None:
@@ -93,17 +93,17 @@ def test_where_the_page_that_presents_stands_is_told_to_all(chain_trace: Path) -
 
 def test_who_only_watches_does_not_present(chain_trace: Path) -> None:
     with served(chain_trace, 0, "shared") as server:  # its pages have not the owner's token
-        status, said = _say(server, server.token, room="lead", who="a", src="chain")
+        status, reply = _say(server, server.token, room="lead", who="a", src="chain")
         assert status == 403
-        assert "the key" in said["message"]
+        assert "the key" in reply["message"]
         assert _say(server, "wrong", room="leave", who="a")[0] == 403
         assert _say(server, server.token, room="fly", who="a")[0] == 400
 
 
 def _handed(at: Any) -> dict[str, Any]:
     """What the picture was given."""
-    found: dict[str, Any] = json.loads(at.get("bidi_component")[0].proto.json)
-    return found
+    data: dict[str, Any] = json.loads(at.get("bidi_component")[0].proto.json)
+    return data
 
 
 def test_the_address_says_that_a_page_presents_and_its_file_is_shown_to_others(

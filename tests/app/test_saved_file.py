@@ -54,13 +54,13 @@ def page(saved: Path) -> Iterator[Any]:
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
         context.route("**/*", lambda route: (asked.append(route.request.url), route.continue_()))
-        found = context.new_page()
-        found.set_default_timeout(_WAIT_MS)
-        found.on("console", lambda message: asked.append(message.text))
-        found.on("pageerror", lambda error: asked.append(str(error)))
-        found.goto(f"file://{saved}")
-        found.locator(".node").first.wait_for()
-        yield found
+        opened = context.new_page()
+        opened.set_default_timeout(_WAIT_MS)
+        opened.on("console", lambda message: asked.append(message.text))
+        opened.on("pageerror", lambda error: asked.append(str(error)))
+        opened.goto(f"file://{saved}")
+        opened.locator(".node").first.wait_for()
+        yield opened
         assert asked == [f"file://{saved}"]
 
 

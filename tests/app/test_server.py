@@ -17,17 +17,17 @@ from specviz_app.server.server import MOST_STREAMS, Guards
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Served]:
-    with served() as found:
-        yield found
+    with served() as server:
+        yield server
 
 
 def _ask(live: Served, method: str, path: str, body: str = "", **headers: str) -> tuple[int, dict[str, Any]]:
     connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
     connection.request(method, path, body or None, headers)
     answer = connection.getresponse()
-    found = json.loads(answer.read())
+    reply = json.loads(answer.read())
     connection.close()
-    return answer.status, found
+    return answer.status, reply
 
 
 def _frames(live: Served, n: int, last: str | None = None) -> list[tuple[int, dict[str, Any]]]:
@@ -36,16 +36,16 @@ def _frames(live: Served, n: int, last: str | None = None) -> list[tuple[int, di
     connection.request("GET", f"/api/events?token={live.token}", headers={"Last-Event-ID": last} if last else {})
     answer = connection.getresponse()
     assert answer.headers["Content-Type"].startswith("text/event-stream")
-    found: list[tuple[int, dict[str, Any]]] = []
+    frames: list[tuple[int, dict[str, Any]]] = []
     number = -1
-    while len(found) < n:
+    while len(frames) < n:
         line = answer.readline().decode()
         if line.startswith("id: "):
             number = int(line[4:])
         if line.startswith("data: "):
-            found.append((number, json.loads(line[6:])))
+            frames.append((number, json.loads(line[6:])))
     connection.close()
-    return found
+    return frames
 
 
 def test_a_stream_begins_with_a_whole_frame_and_numbers_grow(live: Served) -> None:
@@ -64,9 +64,9 @@ def test_a_client_that_comes_back_gets_the_newest_frame_or_waits(live: Served) -
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_without_the_token_there_is_no_stream_and_no_command(token: str, live: Served) -> None:
     assert _ask(live, "GET", f"/api/events?token={token}")[0] == 403
-    status, said = _ask(live, "POST", "/api/command", '{"cmd":"stop"}', **{"X-Specviz-Token": token})
+    status, reply = _ask(live, "POST", "/api/command", '{"cmd":"stop"}', **{"X-Specviz-Token": token})
     assert status == 403
-    assert "token" in said["message"]
+    assert "token" in reply["message"]
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ def test_without_the_token_there_is_no_stream_and_no_command(token: str, live: S
     ],
 )
 def test_commands_are_taken_or_refused_in_words(body: str, status: int, words: str, live: Served) -> None:
-    got, said = _ask(live, "POST", "/api/command", body, **{"X-Specviz-Token": live.token})
+    got, reply = _ask(live, "POST", "/api/command", body, **{"X-Specviz-Token": live.token})
     assert got == status
-    assert words in said.get("message", "")
+    assert words in reply.get("message", "")
 
 
-@pytest.mark.parametrize("told", ["300000000", "99999999999999999999", "-1", "x"])
-def test_a_long_body_is_refused_before_any_of_it_is_read(told: str, live: Served) -> None:
+@pytest.mark.parametrize("message", ["300000000", "99999999999999999999", "-1", "x"])
+def test_a_long_body_is_refused_before_any_of_it_is_read(message: str, live: Served) -> None:
     connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=20)
     connection.putrequest("POST", "/api/command")
     connection.putheader("X-Specviz-Token", live.token)
-    connection.putheader("Content-Length", told)
+    connection.putheader("Content-Length", message)
     connection.endheaders()  # and not one byte of a body
     assert connection.getresponse().status in (400, 413)  # what is no number is refused by the server itself
     connection.close()
@@ -128,9 +128,9 @@ def test_streams_are_limited(live: Served) -> None:
             answer = held[-1].getresponse()
             assert answer.status == 200
             answer.readline()  # it runs
-        status, said = _ask(live, "GET", f"/api/events?token={live.token}")
+        status, reply = _ask(live, "GET", f"/api/events?token={live.token}")
         assert status == 503
-        assert "close some" in said["message"]
+        assert "close some" in reply["message"]
     finally:
         for connection in held:
             connection.close()

@@ -48,10 +48,10 @@ def test_a_moment_is_saved_by_the_page_itself(chain_trace: Path) -> None:
         page.locator(".stage .node").first.wait_for()
         for kind in ("svg", "png"):
             page.get_by_role("button", name="save or share").click()
-            with page.expect_download() as made:
+            with page.expect_download() as download:
                 page.locator(f"[data-share={kind}]").click()
-            assert made.value.suggested_filename.endswith(f"-r2.{kind}")
-            data = Path(made.value.path()).read_bytes()
+            assert download.value.suggested_filename.endswith(f"-r2.{kind}")
+            data = Path(download.value.path()).read_bytes()
             if kind == "svg":
                 root = ElementTree.fromstring(data)
                 size = [int(root.attrib[name]) * 2 for name in ("width", "height")]
@@ -62,7 +62,7 @@ def test_a_moment_is_saved_by_the_page_itself(chain_trace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"share": "exe"}, "no file of kind 'exe'"),
         ({"share": "gif", "theme": "pink"}, "no theme 'pink'"),
@@ -71,8 +71,8 @@ def test_a_moment_is_saved_by_the_page_itself(chain_trace: Path) -> None:
         ({"share": "gif", "round": "9" * 40}, "is no number"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(words: dict[str, str], said: str) -> None:
-    with pytest.raises(SpecvizError, match=said):
+def test_what_cannot_be_asked_is_refused(words: dict[str, str], message: str) -> None:
+    with pytest.raises(SpecvizError, match=message):
         taken(words)
 
 
@@ -84,9 +84,9 @@ def _get(server: Served, token: str, **query: object) -> tuple[int, str, bytes]:
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
     connection.request("GET", f"/api/stage?{urlencode(query)}", headers={"X-Specviz-Token": token})
     answer = connection.getresponse()
-    found = answer.status, answer.headers["content-type"], answer.read()
+    reply = answer.status, answer.headers["content-type"], answer.read()
     connection.close()
-    return found
+    return reply
 
 
 def test_the_route_wants_the_token(chain_trace: Path) -> None:

@@ -32,8 +32,8 @@ def _player(path: Path) -> Player:
     return player
 
 
-def _plain(made: Any) -> Any:
-    return json.loads(msgspec.json.encode(made))
+def _plain(document: Any) -> Any:
+    return json.loads(msgspec.json.encode(document))
 
 
 def test_head_and_rounds_are_those_of_the_document(chain_trace: Path) -> None:
@@ -111,20 +111,20 @@ def _sent(server: Served, how: str, where: str, body: str | None, token: str | N
     headers = {"X-Specviz-Token": server.token if token is None else token}
     connection.request(how, where, body=body, headers=headers)
     answer = connection.getresponse()
-    found = json.loads(answer.read())
+    reply = json.loads(answer.read())
     connection.close()
-    return answer.status, found
+    return answer.status, reply
 
 
 def test_the_route_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> None:
     with served(chain_trace) as server:
         for token in ("", "wrong"):
-            status, said = _ask(server, "run=x", token)
-            assert (status, said["ok"]) == (403, False)
+            status, reply = _ask(server, "run=x", token)
+            assert (status, reply["ok"]) == (403, False)
         for query, words in (("run=x", "reload"), ("", "reload"), ("run=x&round=1", "reload")):
-            status, said = _ask(server, query)
-            assert (status, said["ok"]) == (404, False)
-            assert words in said["message"]
+            status, reply = _ask(server, query)
+            assert (status, reply["ok"]) == (404, False)
+            assert words in reply["message"]
 
 
 def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> None:
@@ -137,9 +137,9 @@ def test_what_if_wants_the_token_and_says_what_is_wrong(chain_trace: Path) -> No
             ('{"run": "live1", "round": 0}', 409, "runs that are over"),
             ('{"run": "x", "round": 0, "pad": "' + "x" * (64 << 10) + '"}', 413, "short"),
         ):
-            got, said = _wonder(server, body)
+            got, reply = _wonder(server, body)
             assert got == status, body[:40]
-            assert words in said["message"]
+            assert words in reply["message"]
 
 
 def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, open_page: Open) -> None:
@@ -164,9 +164,9 @@ def test_a_round_is_decided_again_and_refusals_are_one_line(chain_trace: Path, o
         ({"uniforms": {"x": 0.5}}, "'x'"),
         ({"knobs": {"temperature": 1.0}}, "models"),
     ):
-        status, said = asked(**more)
-        assert (status, said["ok"]) == (409, False)
-        assert words in said["message"]
+        status, reply = asked(**more)
+        assert (status, reply["ok"]) == (409, False)
+        assert words in reply["message"]
 
 
 @pytest.mark.parametrize("view", ["losers", "none", "ranks"])
@@ -197,10 +197,10 @@ def test_the_page_mounts_the_picture_with_a_key_and_no_round(chain_trace: Path, 
     assert not at.error
     assert not at.info
     data = str(at.get("bidi_component")[0].proto)
-    found = re.search(r"\b[0-9a-f]{24}\b", data)
-    assert found, data
-    assert json.loads(current().stages.run(found[0]).head())["name"] == "chain"
-    handed = data[data.index(found[0]) - 500 :]
+    match = re.search(r"\b[0-9a-f]{24}\b", data)
+    assert match, data
+    assert json.loads(current().stages.run(match[0]).head())["name"] == "chain"
+    handed = data[data.index(match[0]) - 500 :]
     assert not re.search(r"moments|accepted|tokenwise", handed), "the run itself is handed over"
 
 
@@ -224,17 +224,17 @@ def test_without_a_recording_it_follows_the_core_and_takes_what_is_said(
 def test_a_long_recording_is_read_a_part_at_a_time(chain_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "AT_A_TIME", 60)
     whole = _plain(head(_player(chain_trace).builder, "chain"))
-    made = RunStore()
-    run = made.run(made.offer(chain_trace, "chain"))
+    store = RunStore()
+    run = store.run(store.offer(chain_trace, "chain"))
     begun = json.loads(run.head())
     assert begun["more"] is True
     assert 0 < len(begun["points"]) < len(whole["points"])
     points, more = begun["points"], True
     while more:  # as a page goes on: from the last round that it has, which may have been read in part
-        found = json.loads(run.further(len(points) - 1))
-        points, more = [*points[:-1], *found["points"]], found.get("more", False)
+        page = json.loads(run.further(len(points) - 1))
+        points, more = [*points[:-1], *page["points"]], page.get("more", False)
     assert points == whole["points"]
-    assert found["queries"] == whole["queries"]
+    assert page["queries"] == whole["queries"]
     assert json.loads(run.head()) == whole
 
 
@@ -243,8 +243,8 @@ def test_a_round_that_was_not_read_yet_is_read_when_it_is_asked_for(
 ) -> None:
     monkeypatch.setattr(stages, "AT_A_TIME", 60)
     builder = _player(chain_trace).builder
-    made = RunStore()
-    run = made.run(made.offer(chain_trace, "chain"))
+    store = RunStore()
+    run = store.run(store.offer(chain_trace, "chain"))
     last = len(builder.run.rounds) - 1
     assert json.loads(run.rounds(last, 1)) == [json.loads(wire(one_round(builder, last)))]
     with pytest.raises(SpecvizError, match="no round"):
@@ -258,8 +258,8 @@ def test_of_a_damaged_recording_what_stands_before_the_damage_is_shown(
     path = tmp_path / "a.sv.jsonl"
     lines = [encode(event) for event in make_events(temperature=0.8, new_tokens=40)]
     path.write_bytes(b"\n".join([*lines[:-20], b"nonsense", *lines[-20:], b""]))
-    made = RunStore()
-    run = made.run(made.offer(path, "a"))
+    store = RunStore()
+    run = store.run(store.offer(path, "a"))
     first = json.loads(run.head())["points"]
     with pytest.raises(SpecvizError, match=f"line {len(lines) - 19}"):
         run.page()  # which wants all of it

@@ -23,34 +23,34 @@ Person = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def recorded(chain_trace: Path) -> Iterator[Served]:
-    with served(chain_trace) as found:
-        yield found
+    with served(chain_trace) as server:
+        yield server
 
 
 @pytest.fixture
 def shared(chain_trace: Path) -> Iterator[Served]:
     """What other machines reach: pages without the key watch."""
-    with served(chain_trace, 0, "shared") as found:
-        yield found
+    with served(chain_trace, 0, "shared") as server:
+        yield server
 
 
 @pytest.fixture
 def person() -> Iterator[Person]:
     """Somebody with a browser of their own, who opens an address; nothing may be said on any console."""
-    said: list[str] = []
+    errors: list[str] = []
     with chromium() as browser:
 
         def opened(address: str) -> Any:
             page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
             page.set_default_timeout(60_000)
-            page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: errors.append(str(error)))
             page.goto(address)
             page.locator(".stage .node").first.wait_for()
             return page
 
         yield opened
-    assert said == []
+    assert errors == []
 
 
 def _stands(page: Any, words: str) -> None:
@@ -62,17 +62,17 @@ def _stands(page: Any, words: str) -> None:
 
 def _looks(part: Any, ground: str) -> None:
     """Wait until more than half of a part of the page is painted so light, or so dark."""
-    deadline, found = time.monotonic() + 60, 128.0
-    while not (found > 192 if ground == "light" else found < 64):
-        assert time.monotonic() < deadline, f"it is not {ground}: {found} of 255"
-        found = float(np.median(np.asarray(Image.open(BytesIO(part.screenshot())).convert("L"))))
+    deadline, grey = time.monotonic() + 60, 128.0
+    while not (grey > 192 if ground == "light" else grey < 64):
+        assert time.monotonic() < deadline, f"it is not {ground}: {grey} of 255"
+        grey = float(np.median(np.asarray(Image.open(BytesIO(part.screenshot())).convert("L"))))
 
 
 def _step(page: Any) -> str:
     """Where it stands."""
-    found = re.match(r"(r\d+) of \d+ · step (\d+)/", page.locator(".stage .place").inner_text())
-    assert found is not None
-    return f"{found[1]} · step {found[2]}"
+    match = re.match(r"(r\d+) of \d+ · step (\d+)/", page.locator(".stage .place").inner_text())
+    assert match is not None
+    return f"{match[1]} · step {match[2]}"
 
 
 def test_who_follows_goes_along_until_they_move_by_hand(recorded: Served, person: Person) -> None:

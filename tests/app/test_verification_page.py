@@ -229,9 +229,9 @@ def test_a_run_without_a_chain_gives_the_reason(
     path = write_trace(tmp_path / "g", make_events()) if name == "greedy" else request.getfixturevalue(name)
     at = open_page(Settings(replay=path), "verification")
     assert not at.exception
-    said = at.info[0].value.replace("\\", "")
-    assert words in said
-    assert "--verifier hsd" in said
+    notice = at.info[0].value.replace("\\", "")
+    assert words in notice
+    assert "--verifier hsd" in notice
 
 
 @pytest.mark.parametrize("page", ["overview", "rounds", "verification", "trace"])

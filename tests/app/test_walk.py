@@ -32,9 +32,9 @@ def tab(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> Tab:
     """A tab at the first page, in which nothing may have gone wrong by the end."""
     faults: list[str] = []
     monkeypatch.setattr(guard, "log", lambda error, where: faults.append(f"{where}: {error!r}"))
-    found = Tab(open_page(Settings()))
-    found.faults = faults
-    return found
+    opened = Tab(open_page(Settings()))
+    opened.faults = faults
+    return opened
 
 
 def _fine(tab: Tab) -> None:
@@ -52,23 +52,23 @@ def _something(tab: Tab, chance: random.Random) -> None:
 
 def _choices(tab: Tab, chance: random.Random) -> list[Callable[[], None]]:
     app = tab.app
-    found: list[Callable[[], None]] = []
+    choices: list[Callable[[], None]] = []
     for button in app.button:
         if not button.disabled and button.key not in _NOT_PRESSED:
-            found.append(lambda key=button.key: tab.press(key, chance.choice((1, 1, 2, 3))))  # type: ignore[misc]
+            choices.append(lambda key=button.key: tab.press(key, chance.choice((1, 1, 2, 3))))  # type: ignore[misc]
     boxes = [*(box for box in app.selectbox if box.key != "src"), *app.get("button_group")]
     for box in boxes:
         if box.options and not box.disabled:
-            found.append(lambda box=box: tab.choose(box, chance.choice(box.options)))  # type: ignore[misc]
+            choices.append(lambda box=box: tab.choose(box, chance.choice(box.options)))  # type: ignore[misc]
     for widget in (*app.slider, *app.number_input):
         if not widget.disabled:
-            found.append(lambda widget=widget: tab.move(widget, _value(widget, chance)))  # type: ignore[misc]
+            choices.append(lambda widget=widget: tab.move(widget, _value(widget, chance)))  # type: ignore[misc]
     for switch in app.toggle:
-        found.append(lambda switch=switch: tab.move(switch, not switch.value))  # type: ignore[misc]
+        choices.append(lambda switch=switch: tab.move(switch, not switch.value))  # type: ignore[misc]
     for element in tab.clickable:
         if point := a_point(element, chance):
-            found.append(lambda element=element, point=point: tab.point(element, point))  # type: ignore[misc]
-    return [*found, lambda: tab.tell("place", chance.choice(_rounds(tab)), chance.choice((1, 1, 2)))]
+            choices.append(lambda element=element, point=point: tab.point(element, point))  # type: ignore[misc]
+    return [*choices, lambda: tab.tell("place", chance.choice(_rounds(tab)), chance.choice((1, 1, 2)))]
 
 
 def _value(widget: Any, chance: random.Random) -> Any:

@@ -77,15 +77,15 @@ def test_a_history_opens_in_the_terminal_with_the_same_numbers(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["tui", str(history)]) == 0
-    said = capsys.readouterr().out
-    assert "2.100" in said
-    assert "a cliff at position 3" in said
+    out = capsys.readouterr().out
+    assert "2.100" in out
+    assert "a cliff at position 3" in out
 
 
 def test_a_wrong_address_is_said_and_the_form_stays(open_page: Open, history: Path) -> None:
     at = open_page(Settings(replay=history), "servers")
     at.text_input(key="watch-url").set_value("ftp://x")
-    next(each for each in at.button if each.label == "Watch").click().run()
+    next(button for button in at.button if button.label == "Watch").click().run()
     assert not at.exception
     assert "no address" in at.session_state["problem"]  # which the page says next
 
@@ -141,17 +141,17 @@ def test_a_pasted_log_is_read_and_what_was_read_is_said(open_page: Open) -> None
     log = (SAMPLES / "vllm.txt").read_text("utf-8")
     _paste(at, f"It is slow, see below:\n```\n{log}```\n")
     assert at.selectbox(key="src").value.startswith("pasted")
-    assert any("vLLM" in each.value and "read" in each.value for each in at.caption)
+    assert any("vLLM" in caption.value and "read" in caption.value for caption in at.caption)
     shown = {metric.label: metric.value for metric in at.metric}
     assert shown["drafted"] != "—"
     at.selectbox(key="src").set_value("code-draft").run()
-    assert not any("vLLM" in each.value and "read" in each.value for each in at.caption)
+    assert not any("vLLM" in caption.value and "read" in caption.value for caption in at.caption)
 
 
 def test_a_text_that_holds_nothing_is_refused_in_a_line_and_stays(open_page: Open) -> None:
     at = open_page(Settings(), "servers")
     _paste(at, "it is slow")
-    assert ["pasted is none of the files that are read" in each.value for each in at.error] == [True]
+    assert ["pasted is none of the files that are read" in problem.value for problem in at.error] == [True]
     assert at.text_area(key="pasted").value == "it is slow"
     assert at.selectbox(key="src").value == "code-draft"
 

@@ -21,14 +21,14 @@ class Asked:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    found = Asked()
+    answers = Asked()
 
     def serve(server: Any, host: str, port: int, open_browser: bool, ready: Any) -> None:
-        found.settings, found.host, found.port, found.opens = server.settings, host, port, open_browser
+        answers.settings, answers.host, answers.port, answers.opens = server.settings, host, port, open_browser
         ready(f"http://{host}:{port}")
 
     monkeypatch.setattr("specviz_app.launcher.serve", serve)
-    return found
+    return answers
 
 
 def test_the_address_is_the_standard_output(
@@ -96,7 +96,7 @@ def _folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--replay", "nothing.sv.jsonl"], "no trace nothing.sv.jsonl"),
         (["nothing.sv.jsonl"], "no trace nothing.sv.jsonl"),
@@ -110,13 +110,13 @@ def _folder(tmp_path: Path) -> Path:
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_bad_input_is_one_line_and_code_2(
-    words: list[str], said: str, asked: Asked, chain_trace: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, asked: Asked, chain_trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["web", *(str(chain_trace) if word == "TRACE" else word for word in words)]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
 
 
 def test_without_the_extra_the_install_line_is_printed(

@@ -82,10 +82,10 @@ def test_runs_add_up_as_queries_of_their_own() -> None:
         assert getattr(three.on_clock(costs), field) == pytest.approx(getattr(one.on_clock(costs), field))
     assert one.on_clock(costs).speedup.value == pytest.approx(24 / 15)
     assert one.on_clock(costs).wasted_share == pytest.approx(11.5 / 14)
-    found = three.metrics()
-    assert (found.n_queries, found.n_rounds) == (3, 9)
-    assert found.rollback_rate is not None
-    assert found.rollback_rate.value == pytest.approx(10 / 14)
+    metrics = three.metrics()
+    assert (metrics.n_queries, metrics.n_rounds) == (3, 9)
+    assert metrics.rollback_rate is not None
+    assert metrics.rollback_rate.value == pytest.approx(10 / 14)
 
 
 def row(name: str, rollback: float, speed: float) -> VariantResult:
@@ -119,11 +119,13 @@ def row(name: str, rollback: float, speed: float) -> VariantResult:
 
 
 def test_a_claim_is_what_the_numbers_say() -> None:
-    found = claims_of([row("sps", 0.5, 2.0), row("pearl", 0.9, 1.5), row("specbranch", 0.6, 1.8)])
-    faster = [claim.difference for claim in found if claim.difference is not None]
-    assert [each.value for each in faster] == pytest.approx([-0.2, 0.3])
-    assert all(each.interval == pytest.approx((each.value, each.value)) for each in faster), "the same at every prompt"
-    assert [(claim.found, claim.holds) for claim in found] == [
+    claims = claims_of([row("sps", 0.5, 2.0), row("pearl", 0.9, 1.5), row("specbranch", 0.6, 1.8)])
+    faster = [claim.difference for claim in claims if claim.difference is not None]
+    assert [claim.value for claim in faster] == pytest.approx([-0.2, 0.3])
+    assert all(claim.interval == pytest.approx((claim.value, claim.value)) for claim in faster), (
+        "the same at every prompt"
+    )
+    assert [(claim.found, claim.holds) for claim in claims] == [
         ((0.6, 0.5), False),
         ((1.8, 2.0), False),
         ((0.6, 0.9), True),
@@ -133,8 +135,8 @@ def test_a_claim_is_what_the_numbers_say() -> None:
 
 def test_noise_makes_the_draft_worse_the_same_way_every_time(pair: Folders) -> None:
     loaded = [load_pair(*pair) for _ in range(3)]
-    for each, noise in zip(loaded, (0.5, 0.5, 0.0), strict=True):
-        disturb(each, noise)
+    for model, noise in zip(loaded, (0.5, 0.5, 0.0), strict=True):
+        disturb(model, noise)
     same, again, plain = (next(iter(p.draft.adapter.model.parameters())) for p in loaded if p.draft)
     assert torch.equal(same, again)
     assert not torch.equal(same, plain)
@@ -147,9 +149,9 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
     args = ("--target", pair[0], "--draft", pair[1], "--not-timed", "--ratio", "8", "--html", str(page))
     assert main(["lab", "ablate", *SMALL, *args]) == 0
     out = capsys.readouterr().out.splitlines()
-    found = msgspec.json.decode(out[-1], type=Ablation)
-    assert found.rows[1].over_ar is None
-    assert found.settings["ratios"] == [8.0]
+    as_json = msgspec.json.decode(out[-1], type=Ablation)
+    assert as_json.rows[1].over_ar is None
+    assert as_json.settings["ratios"] == [8.0]
     shown = "\n".join(out[:-1])
     for word in ("Rollback and speed-up", "Drafts", "Lanes", "The paper's shape", "c = 8", "nothing was timed"):
         assert word in shown
@@ -157,7 +159,7 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--gamma", "0"), "not in the range"),
         (("--ratio", "nan"), "--ratio"),
@@ -173,12 +175,12 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
         (("--knob", "specbranch.draft_mode=shard"), "did you mean 'shared'"),
     ],
 )
-def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
+def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], message: str, capsys: Captured) -> None:
     assert main(["lab", "ablate", *args, "-q"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
-    assert told in err
+    assert message in err
 
 
 def test_json_alone_is_one_object(pair: Folders, capsys: Captured) -> None:
@@ -201,9 +203,9 @@ def test_every_draft_forward_stands_on_the_modelled_clock(pair: Folders, tempera
         counted = [(end.r, end.n_draft_calls, end.n_emitted) for end in ends]
         assert [(f.number, len(f.before) + len(f.beside), f.n_new) for f in facts] == counted, variant.name
         fates = Counter(fate for f in facts for _, fate in f.fates)
-        found = RecordedRuns([events], [0]).metrics()
+        metrics = RecordedRuns([events], [0]).metrics()
         total = sum(fates.values())
-        rate = found.rollback_rate_tokens
+        rate = metrics.rollback_rate_tokens
         assert (total == 0) == (rate is None), variant.name
         if rate is not None:
             assert rate.value == pytest.approx(1 - fates.get("accepted", 0) / total), variant.name

@@ -23,9 +23,9 @@ def test_student_points_are_those_of_scipy(df: int) -> None:
 
 def test_spread_of_nothing_and_of_five() -> None:
     assert spread([]) is None
-    found = spread([5, 1, 4, 2, 3])
-    assert found is not None
-    assert (found.low, found.median, found.high, found.n) == (2, 3, 4, 5)
+    quartiles = spread([5, 1, 4, 2, 3])
+    assert quartiles is not None
+    assert (quartiles.low, quartiles.median, quartiles.high, quartiles.n) == (2, 3, 4, 5)
 
 
 TIMES = st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 3)), st.floats(0.001, 10), min_size=1, max_size=20)
@@ -36,12 +36,12 @@ def test_an_arm_that_always_takes_a_fixed_multiple_has_that_ratio(
     times: Mapping[tuple[int, int], float], k: float
 ) -> None:
     """However the turns differ from each other: what slows both cancels, and the interval is a point."""
-    found = paired("a", "b", times, {key: k * t for key, t in times.items()})
-    assert found is not None
-    assert found.value == pytest.approx(k)
-    assert found.n == len({prompt for prompt, _ in times})
-    if found.interval is not None:
-        assert found.interval == pytest.approx((k, k), rel=1e-6)
+    pairs = paired("a", "b", times, {key: k * t for key, t in times.items()})
+    assert pairs is not None
+    assert pairs.value == pytest.approx(k)
+    assert pairs.n == len({prompt for prompt, _ in times})
+    if pairs.interval is not None:
+        assert pairs.interval == pytest.approx((k, k), rel=1e-6)
 
 
 @given(TIMES, st.data())
@@ -63,27 +63,27 @@ def test_one_disturbed_repeat_does_not_move_a_ratio() -> None:
     """The median over repeats; a mean would say 1.1 at this prompt."""
     mine = {(0, r): 1.0 for r in range(5)} | {(1, r): 1.0 for r in range(5)}
     other = dict.fromkeys(mine, 2.0) | {(0, 3): 40.0}
-    found = paired("a", "b", mine, other)
-    assert found is not None
-    assert found.value == pytest.approx(2)
+    pairs = paired("a", "b", mine, other)
+    assert pairs is not None
+    assert pairs.value == pytest.approx(2)
 
 
 def test_the_interval_is_student_s_over_prompts_not_over_repeats() -> None:
     ratios = np.array([1.0, 1.2, 1.5, 2.0])
     mine = {(p, r): 1.0 for p in range(4) for r in range(7)}
     other = {(p, r): float(ratios[p]) for p, r in mine}
-    found = paired("a", "b", mine, other)
-    assert found is not None
+    pairs = paired("a", "b", mine, other)
+    assert pairs is not None
     logs = np.log(ratios)
     low, high = scipy_stats.t.interval(0.95, 3, logs.mean(), scipy_stats.sem(logs))
-    assert found.interval == pytest.approx((math.exp(low), math.exp(high)), rel=1e-4)
-    assert found.n == 4
+    assert pairs.interval == pytest.approx((math.exp(low), math.exp(high)), rel=1e-4)
+    assert pairs.n == 4
 
 
 def test_only_turns_that_both_ran_count() -> None:
-    found = paired("a", "b", {(0, 0): 1.0, (1, 0): 1.0}, {(0, 0): 3.0, (2, 0): 9.0})
-    assert found is not None
-    assert (found.value, found.interval, found.n) == (pytest.approx(3), None, 1)
+    pairs = paired("a", "b", {(0, 0): 1.0, (1, 0): 1.0}, {(0, 0): 3.0, (2, 0): 9.0})
+    assert pairs is not None
+    assert (pairs.value, pairs.interval, pairs.n) == (pytest.approx(3), None, 1)
     assert paired("a", "b", {(0, 0): 1.0}, {(1, 0): 1.0}) is None
 
 
@@ -104,10 +104,10 @@ def test_bars_hold_speeds_from_below_and_costs_from_above() -> None:
 
 def test_recording_is_compared_with_level_none_where_that_was_measured() -> None:
     samples = [_sample(k, 0, 0, seconds) for k, seconds in enumerate((2.0, 2.5, 3.0))]
-    found = ratios_of(contestants("chain,chain+none,chain+full"), samples)
-    none, full = found
+    ratios = ratios_of(contestants("chain,chain+none,chain+full"), samples)
+    none, full = ratios
     assert (none.arm, none.base, full.arm, full.base) == ("chain+none", "chain", "chain+full", "chain+none")
-    (bar,) = bars_of(found, True)
+    (bar,) = bars_of(ratios, True)
     assert bar.found == pytest.approx(3.0 / 2.5 - 1)
     assert bar.is_cost
 
@@ -119,8 +119,8 @@ def _sample(arm: int, prompt: int, repeat: int, seconds: float) -> Sample:
 def test_ratios_are_of_time_a_token_and_name_the_faster_arm_above_one() -> None:
     arms = contestants("ar,hf-generate,ar+full")
     samples = [_sample(0, 0, 0, 2.0), _sample(1, 0, 0, 3.0), _sample(2, 0, 0, 2.5)]
-    found = {(r.arm, r.base): r.value for r in ratios_of(arms, samples)}
-    assert found == {("ar", "hf-generate"): pytest.approx(1.5), ("ar+full", "ar"): pytest.approx(0.8)}
+    ratios = {(r.arm, r.base): r.value for r in ratios_of(arms, samples)}
+    assert ratios == {("ar", "hf-generate"): pytest.approx(1.5), ("ar+full", "ar"): pytest.approx(0.8)}
 
 
 def test_an_arm_s_numbers_come_from_its_runs_and_its_rounds() -> None:
@@ -130,9 +130,9 @@ def test_an_arm_s_numbers_come_from_its_runs_and_its_rounds() -> None:
             8, 4, 10, 4, [{"draft": 1.0, "target": 5.0}, {"draft": 3.0, "target": 5.0}, {"draft": 2.0, "target": 9.0}]
         )
     ]
-    found = arm_result("x", samples, splits)
-    assert (found.n_runs, found.tokens_per_second.median, found.ms_per_token.median) == (2, 1.5, 750)
-    assert (found.tokens_per_round, found.draft_acceptance_rate) == (2, 0.4)
-    assert found.stage_ms == {"draft": 2.0, "target": 5.0}
-    assert found.round_ms is not None
-    assert found.round_ms.median == 8.0
+    result = arm_result("x", samples, splits)
+    assert (result.n_runs, result.tokens_per_second.median, result.ms_per_token.median) == (2, 1.5, 750)
+    assert (result.tokens_per_round, result.draft_acceptance_rate) == (2, 0.4)
+    assert result.stage_ms == {"draft": 2.0, "target": 5.0}
+    assert result.round_ms is not None
+    assert result.round_ms.median == 8.0

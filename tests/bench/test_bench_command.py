@@ -58,9 +58,9 @@ def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], 
     args = (*SMALL, *models(pair), "--json")
     code, out, err = call(capsys, *args, "--methods", "ar,eagle3")
     assert code == 0
-    found = json.loads(out)
-    assert [arm["name"] for arm in found["arms"]] == found["settings"]["methods"] == ["ar"]
-    (note,) = [note for note in found["notes"] if note.startswith("eagle3 was not measured: ")]
+    report = json.loads(out)
+    assert [arm["name"] for arm in report["arms"]] == report["settings"]["methods"] == ["ar"]
+    (note,) = [note for note in report["notes"] if note.startswith("eagle3 was not measured: ")]
     assert note in err
     code, out, err = call(capsys, *args, "--methods", "eagle3")
     assert (code, out) == (2, "")
@@ -70,9 +70,9 @@ def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], 
 def test_threads_are_probed_when_not_given(pair: tuple[str, str], capsys: Captured) -> None:
     args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--json")
     _, out, _ = call(capsys, *args)
-    found = json.loads(out)
-    probed = {int(n): ms for n, ms in found["thread_probe_ms"].items()}
-    assert found["machine"]["threads"] == min(probed, key=lambda n: probed[n])
+    report = json.loads(out)
+    probed = {int(n): ms for n, ms in report["thread_probe_ms"].items()}
+    assert report["machine"]["threads"] == min(probed, key=lambda n: probed[n])
 
 
 def test_words_from_outside_cannot_break_out_of_the_page(
@@ -88,7 +88,7 @@ def test_words_from_outside_cannot_break_out_of_the_page(
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--minutes", "nan"), "--minutes nan is no time"),
         (("--methods", "chian"), "did you mean 'chain'"),
@@ -105,8 +105,8 @@ def test_words_from_outside_cannot_break_out_of_the_page(
         (("--target", "./none", "--draft", "./none"), "no such folder"),
     ],
 )
-def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], told: str, capsys: Captured) -> None:
+def test_bad_input_is_one_line_and_code_two(args: tuple[str, ...], message: str, capsys: Captured) -> None:
     code, out, err = call(capsys, *args, "-q")
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert told in err
+    assert message in err

@@ -35,20 +35,20 @@ def call(capsys: Captured, *args: object) -> tuple[int, str, str]:
 
 @given(COUNTS, COUNTS)
 def test_a_ratio_has_the_delta_interval_widened_to_student_s(top: Any, bottom: Any) -> None:
-    found, plain = RatioOfSums(top, bottom).estimate(), ratio(top, bottom, np.arange(12))
+    estimate, plain = RatioOfSums(top, bottom).estimate(), ratio(top, bottom, np.arange(12))
     assert plain is not None
-    assert found.value == pytest.approx(plain.value)
-    assert found.interval is not None
-    half = (found.interval[1] - found.interval[0]) / 2
-    spread = ((top - found.value * bottom) ** 2).sum() * 12 / 11
+    assert estimate.value == pytest.approx(plain.value)
+    assert estimate.interval is not None
+    half = (estimate.interval[1] - estimate.interval[0]) / 2
+    spread = ((top - estimate.value * bottom) ** 2).sum() * 12 / 11
     assert half == pytest.approx(2.20099 * np.sqrt(spread) / bottom.sum(), rel=1e-4)
 
 
 @given(COUNTS, COUNTS)
 def test_what_moves_both_alike_cancels(top: Any, bottom: Any) -> None:
-    found = difference_of(RatioOfSums(top, bottom), RatioOfSums(top, bottom))
-    assert found.value == 0
-    assert found.interval == (0, 0)
+    counts = difference_of(RatioOfSums(top, bottom), RatioOfSums(top, bottom))
+    assert counts.value == 0
+    assert counts.interval == (0, 0)
 
 
 def test_pairs_are_narrower_than_two_lots_of_prompts() -> None:
@@ -71,8 +71,8 @@ def _counted(verifier: str, prompt: int, emitted: int, calls: int) -> RunCounts:
 def test_domains_come_by_name_and_all_last() -> None:
     verifiers = [get_verifier(name) for name in ("tokenwise", "hsd_ref")]
     prompts = PromptSet("x", "0", 3, ("a", "b", "c"), ("sums", "code", "sums"))
-    found = [_counted(v.name, prompt, 6 + 2 * k, 4) for prompt in range(3) for k, v in enumerate(verifiers)]
-    code, sums, whole = domains(verifiers, found, prompts)
+    counts = [_counted(v.name, prompt, 6 + 2 * k, 4) for prompt in range(3) for k, v in enumerate(verifiers)]
+    code, sums, whole = domains(verifiers, counts, prompts)
     assert (code.name, sums.name, whole.name) == ("code", "sums", ALL)
     assert [domain.n_prompts for domain in (code, sums, whole)] == [1, 2, 3]
     first, second = whole.lines
@@ -85,8 +85,8 @@ def test_domains_come_by_name_and_all_last() -> None:
 
 
 def test_one_kind_of_prompt_is_shown_once() -> None:
-    found = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
-    (only,) = domains([get_verifier("tokenwise")], found, PromptSet("x", "0", 2, ("a", "b"), ("x", "x")))
+    counts = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
+    (only,) = domains([get_verifier("tokenwise")], counts, PromptSet("x", "0", 2, ("a", "b"), ("x", "x")))
     assert only.name == ALL
 
 
@@ -100,17 +100,17 @@ def test_prompts_know_their_kind(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def told(pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+def recordings(pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     """Options for two prompts of the planted pair."""
     prompts = tmp_path_factory.mktemp("prompts") / "two.jsonl"
     prompts.write_text('{"prompt": "abc", "domain": "x"}\n{"prompt": "ba", "domain": "y"}\n')
     return "--target", pair[0], "--draft", pair[1], "--prompts", str(prompts)
 
 
-def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Captured) -> None:
+def test_blockwise_and_hsd_write_the_same(recordings: tuple[str, ...], capsys: Captured) -> None:
     """Capped HSD is block verification, through the whole command: same keys, same text, same counts."""
     options = ("--verifiers", "tokenwise,blockwise,hsd,hsd_ref", "--seeds", "2", "--repetition-penalty", "1.5")
-    code, out, err = call(capsys, *SMALL, *told, *options, "--temperature", "0.7")
+    code, out, err = call(capsys, *SMALL, *recordings, *options, "--temperature", "0.7")
     assert (code, err) == (0, "")
     *card, last = out.splitlines()
     report = json.loads(last)
@@ -122,10 +122,10 @@ def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Capture
     assert tokenwise["n_runs"] == 4
     assert tokenwise["n_tokens"] == 4 * 8
     assert not control["lossless"]
-    same = {each["rule"]: each for each in whole["same_drafts"]}
-    estimated = {rule: each["estimated_accepted"]["value"] for rule, each in same.items()}
+    same = {drafts["rule"]: drafts for drafts in whole["same_drafts"]}
+    estimated = {rule: drafts["estimated_accepted"]["value"] for rule, drafts in same.items()}
     assert estimated["tokenwise"] <= estimated["hsd"] <= estimated["hsd_naive"]
-    expected = {rule: each["expected_accepted"]["value"] for rule, each in same.items()}
+    expected = {rule: drafts["expected_accepted"]["value"] for rule, drafts in same.items()}
     assert expected["tokenwise"] == pytest.approx(estimated["tokenwise"], abs=1e-4)
     gain = expected["hsd"] - expected["tokenwise"]
     assert same["hsd"]["difference"]["value"] == pytest.approx(gain)
@@ -134,13 +134,13 @@ def test_blockwise_and_hsd_write_the_same(told: tuple[str, ...], capsys: Capture
     assert "NOT LOSSLESS" in " ".join(shown.split())
     assert f"{blockwise['block_efficiency']['value']:.3f}" in shown
     assert "--prompts two.jsonl" in report["command"]
-    assert str(Path(told[1]).parent) not in out
+    assert str(Path(recordings[1]).parent) not in out
 
 
-def test_several_candidates(told: tuple[str, ...], capsys: Captured) -> None:
+def test_several_candidates(recordings: tuple[str, ...], capsys: Captured) -> None:
     """Drafts that are no single chain: measured, with nothing to say of the same drafts."""
     options = ("--verifiers", "multi_tokenwise,multi_hsd", "--shape", "chains", "--candidates", "2", "--json")
-    code, out, _ = call(capsys, *SMALL, *told, *options)
+    code, out, _ = call(capsys, *SMALL, *recordings, *options)
     assert code == 0
     whole = msgspec.convert(json.loads(out)["domains"][-1], PromptKind)
     assert [line.verifier for line in whole.lines] == ["multi_tokenwise", "multi_hsd"]
@@ -174,10 +174,10 @@ def test_bad_input_is_one_line(options: tuple[str, ...], says: str, capsys: Capt
     assert says in err
 
 
-def test_settings_are_compared_each_with_each(told: tuple[str, ...], capsys: Captured, tmp_path: Path) -> None:
+def test_settings_are_compared_each_with_each(recordings: tuple[str, ...], capsys: Captured, tmp_path: Path) -> None:
     folder = tmp_path / "grid"
     grid = ("--vary", "gamma=1,3", "--vary", "temperature=0,0.9")
-    code, out, _ = call(capsys, *told, "--max-new-tokens", "6", *grid, "--json", "--traces", str(folder))
+    code, out, _ = call(capsys, *recordings, "--max-new-tokens", "6", *grid, "--json", "--traces", str(folder))
     report = json.loads(out)
     assert code == 0
     settings = [f"gamma {gamma}, temperature {t}" for gamma in (1, 3) for t in (0.0, 0.9)]
@@ -213,7 +213,7 @@ def test_settings_that_are_none(options: tuple[str, ...], says: str, capsys: Cap
 
 
 def test_an_interrupt_reports_the_prompts_that_are_done(
-    told: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    recordings: tuple[str, ...], capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Minutes of decoding are not thrown away; without one whole prompt there is nothing to report."""
     one_run = run._run
@@ -227,13 +227,13 @@ def test_an_interrupt_reports_the_prompts_that_are_done(
         return run_or_stop
 
     monkeypatch.setattr(run, "_run", until(0))
-    code, out, _ = call(capsys, *SMALL, *told)
+    code, out, _ = call(capsys, *SMALL, *recordings)
     *card, last = out.splitlines()
     report = json.loads(last)
     assert (code, report["interrupted"], report["cut"], report["prompts"]["n_used"]) == (130, True, True, 1)
     assert "1 of 2 (interrupted)" in " ".join(card)
     monkeypatch.setattr(run, "_run", until(-1))
-    assert call(capsys, *SMALL, *told)[:2] == (130, "")
+    assert call(capsys, *SMALL, *recordings)[:2] == (130, "")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_kinds_without_a_name_and_one_called_all(tmp_path: Path) -> None:
     file.write_text('{"prompt": "a", "domain": " ", "task": 3}\n{"prompt": "b", "domain": "all"}\n')
     prompts = load_prompts(file)
     assert prompts.domains == ("mine", "all")
-    found = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
-    assert [d.name for d in domains([get_verifier("tokenwise")], found, prompts)] == ["all (a kind)", "mine", ALL]
+    counts = [_counted("tokenwise", prompt, 6, 4) for prompt in range(2)]
+    assert [d.name for d in domains([get_verifier("tokenwise")], counts, prompts)] == ["all (a kind)", "mine", ALL]
 
 
 @pytest.mark.parametrize(
@@ -273,15 +273,15 @@ def test_kinds_without_a_name_and_one_called_all(tmp_path: Path) -> None:
     ids=str,
 )
 def test_without_a_list_those_that_fit(
-    options: tuple[str, ...], names: list[str], told: tuple[str, ...], capsys: Captured
+    options: tuple[str, ...], names: list[str], recordings: tuple[str, ...], capsys: Captured
 ) -> None:
     """Nobody should be told that a verifier they never named does not fit."""
-    code, out, _ = call(capsys, "--max-new-tokens", "8", *told, *options, "--json")
+    code, out, _ = call(capsys, "--max-new-tokens", "8", *recordings, *options, "--json")
     assert code == 0
     report = json.loads(out)
-    found = [line["verifier"] for line in report["domains"][-1]["lines"]]
-    assert (found[0], found[-1], sorted(found)) == (names[0], names[-1], sorted(names))
-    assert f"--verifiers {','.join(found)} " in report["command"]
+    counts = [line["verifier"] for line in report["domains"][-1]["lines"]]
+    assert (counts[0], counts[-1], sorted(counts)) == (names[0], names[-1], sorted(names))
+    assert f"--verifiers {','.join(counts)} " in report["command"]
     assert report["knobs"]["shape"] == (options[1] if "--shape" in options else "chain")  # defaults are said too
     assert ("gamma" in report["knobs"], "candidates" in report["knobs"]) == ("tree" not in options, "chains" in options)
 

@@ -25,33 +25,33 @@ def recorded(pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) ->
 def _found(capsys: Captured, *words: str) -> dict[str, Any]:
     capsys.readouterr()
     assert main(["compare", *words, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return report
 
 
 def test_under_walk_another_gamma_writes_the_same_text(recorded: tuple[str, ...], capsys: Captured) -> None:
-    found = _found(capsys, *recorded, "--gamma", "2")
-    assert not found["parted"]
-    assert found["n_same"] == found["runs"][0]["n_tokens"] == found["runs"][1]["n_tokens"]
-    assert "promises the tokens of plain decoding" in found["words"]
-    assert {name: values for name, values in found["settings"].items() if "—" not in values} == {"gamma": ["4", "2"]}
+    report = _found(capsys, *recorded, "--gamma", "2")
+    assert not report["parted"]
+    assert report["n_same"] == report["runs"][0]["n_tokens"] == report["runs"][1]["n_tokens"]
+    assert "promises the tokens of plain decoding" in report["words"]
+    assert {name: values for name, values in report["settings"].items() if "—" not in values} == {"gamma": ["4", "2"]}
 
 
 def test_every_verifier_that_is_named_decodes_it(recorded: tuple[str, ...], capsys: Captured) -> None:
-    found = _found(capsys, *recorded, "--verifiers", "walk,tokenwise")
-    assert [run["name"] for run in found["runs"]] == ["run", "again, walk", "again, tokenwise"]
-    assert found["runs"][1]["parts_at"] is None
-    assert found["settings"]["verifier"] == ["walk", "walk", "tokenwise"]
+    report = _found(capsys, *recorded, "--verifiers", "walk,tokenwise")
+    assert [run["name"] for run in report["runs"]] == ["run", "again, walk", "again, tokenwise"]
+    assert report["runs"][1]["parts_at"] is None
+    assert report["settings"]["verifier"] == ["walk", "walk", "tokenwise"]
 
 
 def test_another_method_writes_the_same_text_too(recorded: tuple[str, ...], capsys: Captured) -> None:
-    found = _found(capsys, *recorded, "--method", "ngram")
-    assert not found["parted"]
-    assert found["settings"]["method"] == ["draft", "ngram"]
+    report = _found(capsys, *recorded, "--method", "ngram")
+    assert not report["parted"]
+    assert report["settings"]["method"] == ["draft", "ngram"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--gamma", "99"), "gamma"),
         (("--verifiers", "nope"), "nope"),
@@ -61,13 +61,13 @@ def test_another_method_writes_the_same_text_too(recorded: tuple[str, ...], caps
     ],
 )
 def test_what_cannot_be_set_is_told(
-    words: tuple[str, ...], said: str, recorded: tuple[str, ...], capsys: Captured
+    words: tuple[str, ...], message: str, recorded: tuple[str, ...], capsys: Captured
 ) -> None:
     capsys.readouterr()
     assert main(["compare", *recorded, *words]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err
     assert len(err.splitlines()) == 1
 
 
@@ -75,9 +75,9 @@ def test_the_draft_model_is_that_of_the_recording(pair: tuple[str, str], tmp_pat
     path = tmp_path / "run.sv.jsonl"
     words = ("--prompt", "abc", "--max-new-tokens", "6", "--draft", "self:int4", "--record", str(path), "--quiet")
     assert main(["run", *words, "--target", pair[0]]) == 0
-    found = _found(capsys, f"{path}.gz", "--gamma", "2", "--target", pair[0])
-    assert "draft" not in found["settings"]
-    assert found["settings"]["gamma"][1] == "2"
+    report = _found(capsys, f"{path}.gz", "--gamma", "2", "--target", pair[0])
+    assert "draft" not in report["settings"]
+    assert report["settings"]["gamma"][1] == "2"
 
 
 def test_a_draft_model_that_is_no_more_is_refused_and_no_other_taken(

@@ -33,14 +33,14 @@ def test_divergences_are_counted_and_the_one_with_the_largest_margin_is_kept() -
         asked.append(text)
         return float(text[-1])
 
-    found = check_equal(names, ["ref", "ref", "ref", None], samples, [[50], [60]], margin)
-    assert [(e.arm, e.n_equal, e.n) for e in found] == [("a", 0, 2), ("b", 2, 2)]
-    worst = found[0].worst
+    divergence = check_equal(names, ["ref", "ref", "ref", None], samples, [[50], [60]], margin)
+    assert [(e.arm, e.n_equal, e.n) for e in divergence] == [("a", 0, 2), ("b", 2, 2)]
+    worst = divergence[0].worst
     assert worst is not None
     assert (worst.prompt, worst.position, worst.token, worst.reference_token) == (1, 1, 8, 5)
     assert worst.margin == 4
     assert asked == [[50, 1, 2], [60, 4]]
-    assert found[1].worst is None
+    assert divergence[1].worst is None
 
 
 def test_a_reference_that_was_not_measured_promises_nothing() -> None:

@@ -35,7 +35,7 @@ def climb(widths: list[int], times: list[int]) -> LayerTrace:
     )
 
 
-def one_round(r: int, rows: int, calls: int, took: float, said: int, kept: int) -> list[Event]:
+def one_round(r: int, rows: int, calls: int, took: float, offered: int, kept: int) -> list[Event]:
     start, commit, end = plain_round(
         r, 5, rows - 1, kept, stage_ms={"draft": took / 4, "target": took * 3 / 4, "other": 9}
     )
@@ -47,7 +47,7 @@ def one_round(r: int, rows: int, calls: int, took: float, said: int, kept: int) 
         head_tests=rows,
         saved_calls=0,
         wasted_cells=0,
-        predicted_ns=said,
+        predicted_ns=offered,
     )
     return [start, climb([1, rows], [1_000, 3_000]), cost, commit, end]
 
@@ -55,43 +55,43 @@ def one_round(r: int, rows: int, calls: int, took: float, said: int, kept: int) 
 def test_counts_and_times_by_hand() -> None:
     """Rounds of 3, 1 and 3 rows: 3 + 1 + 2 tokens, 10 + 6 + 12 layer calls, 18 + 6 + 18 cells, 7 tests."""
     runs = [[*one_round(1, 3, 10, 8, 6 * MS, 2), *one_round(2, 1, 6, 2, 3 * MS, 0)], one_round(1, 3, 12, 12, 8 * MS, 1)]
-    found = costs_of_records(runs, 6, lambda rows: 500.0 * rows)
-    assert found is not None
-    assert found.tokens_per_round == 6 / 3
-    assert found.layer_calls_per_token == 28 / 6
-    assert found.cells_per_token == 42 / 6
-    assert found.head_tests_per_token == 7 / 6
-    assert found.widths == {1: 1, 3: 2}
+    costs = costs_of_records(runs, 6, lambda rows: 500.0 * rows)
+    assert costs is not None
+    assert costs.tokens_per_round == 6 / 3
+    assert costs.layer_calls_per_token == 28 / 6
+    assert costs.cells_per_token == 42 / 6
+    assert costs.head_tests_per_token == 7 / 6
+    assert costs.widths == {1: 1, 3: 2}
     # `other` is not the loop's: what is compared is drafting and the target's pass
-    assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in found.rounds] == [
+    assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in costs.rounds] == [
         (1, 1, 2_000, 3_000),
         (3, 2, 10_000, 7_000),
     ]
-    assert found.prediction_ratio == pytest.approx(17 / 22)
+    assert costs.prediction_ratio == pytest.approx(17 / 22)
     # every round has a call of one row of 1 us, and one of its rows of 3 us
-    assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in found.layers] == [
+    assert [(at.width, at.n, at.measured_us, at.predicted_us) for at in costs.layers] == [
         (1, 4, 1.0, 0.5),
         (3, 2, 3.0, 1.5),
     ]
 
 
 def test_plain_rounds_cost_the_whole_target() -> None:
-    found = costs_of_records([plain_round(1, 5, 0, 0, closing="bonus")], 7, None)
-    assert found is not None
-    assert (found.layer_calls_per_token, found.cells_per_token, found.widths) == (7, 7, {1: 1})
-    assert (found.head_tests_per_token, found.rounds, found.prediction_ratio) == (None, [], None)
+    costs = costs_of_records([plain_round(1, 5, 0, 0, closing="bonus")], 7, None)
+    assert costs is not None
+    assert (costs.layer_calls_per_token, costs.cells_per_token, costs.widths) == (7, 7, {1: 1})
+    assert (costs.head_tests_per_token, costs.rounds, costs.prediction_ratio) == (None, [], None)
     assert costs_of_records([], 7, None) is None
 
 
 def test_a_peer_s_passes_by_hand() -> None:
     """Two drafts from 2 of 6 layers and one pass of three rows; then one draft; five tokens in two rounds."""
     split = Split(n_tokens=5, n_rounds=2, calls=[(2, 1), (2, 1), (6, 3), (2, 2), (6, 2)])
-    found = costs_of_splits([split])
-    assert found is not None
-    assert found.tokens_per_round == 5 / 2
-    assert found.layer_calls_per_token == (2 + 2 + 6 + 2 + 6) / 5
-    assert found.cells_per_token == (2 + 2 + 18 + 4 + 12) / 5
-    assert found.widths == {2: 1, 3: 1}
+    costs = costs_of_splits([split])
+    assert costs is not None
+    assert costs.tokens_per_round == 5 / 2
+    assert costs.layer_calls_per_token == (2 + 2 + 6 + 2 + 6) / 5
+    assert costs.cells_per_token == (2 + 2 + 18 + 4 + 12) / 5
+    assert costs.widths == {2: 1, 3: 1}
     assert costs_of_splits([Split(n_tokens=5, n_rounds=5)]) is None
 
 
@@ -107,11 +107,11 @@ def test_the_library_s_early_exit_is_counted_as_it_runs(four_layers: str) -> Non
     early, plain = (PeerArm(arm, settings, peers) for arm in settings.arms)
     prompt = tokenizer()("abcabc")["input_ids"]
     assert early.ready(prompt, 20, 0)() == plain.ready(prompt, 20, 0)()
-    found, alone = (arm.split(prompt, 20, 0) for arm in (early, plain))
-    drafts = [rows for depth, rows in found.calls if depth == 1]
-    whole = [rows for depth, rows in found.calls if depth == 4]
-    assert len(whole) == found.n_rounds
-    assert len(drafts) == found.n_drafted == sum(whole) - len(whole)
+    costs, alone = (arm.split(prompt, 20, 0) for arm in (early, plain))
+    drafts = [rows for depth, rows in costs.calls if depth == 1]
+    whole = [rows for depth, rows in costs.calls if depth == 4]
+    assert len(whole) == costs.n_rounds
+    assert len(drafts) == costs.n_drafted == sum(whole) - len(whole)
     assert alone.calls == [(4, 1)] * 20
     assert peers.model("target").config.num_hidden_layers == 4
 

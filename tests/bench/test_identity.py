@@ -34,47 +34,47 @@ def report(prompts: list[str], *more: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_nothing_differs_and_everything_is_counted(prompts: list[str]) -> None:
-    code, found = report(prompts, "--dtype", "float32")
+    code, summary = report(prompts, "--dtype", "float32")
     assert code == 0
-    assert found["exact"] == "bitwise"
-    assert (found["n_differing"], found["n_rows_differing"]) == (0, 0)
-    assert found["n_tokens"] >= 60
-    assert found["n_rows"] == found["n_tokens"] == sum(each["n_tokens"] for each in found["methods"])
-    assert [each["name"] for each in found["methods"]] == ["ngram", "tree"]
-    assert all(each["n_rounds"] < each["n_tokens"] for each in found["methods"])
+    assert summary["exact"] == "bitwise"
+    assert (summary["n_differing"], summary["n_rows_differing"]) == (0, 0)
+    assert summary["n_tokens"] >= 60
+    assert summary["n_rows"] == summary["n_tokens"] == sum(method["n_tokens"] for method in summary["methods"])
+    assert [method["name"] for method in summary["methods"]] == ["ngram", "tree"]
+    assert all(method["n_rounds"] < method["n_tokens"] for method in summary["methods"])
 
 
 def test_rows_that_round_as_they_stand_together_are_caught(prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """By torch, and without the widths of exact passes, the tokens may agree, the bits do not."""
     right = load_pair
 
-    def inexact(*given: Any) -> Any:
-        pair = right(*given)
+    def inexact(*knobs: Any) -> Any:
+        pair = right(*knobs)
         adapter = pair.target.adapter
         return replace(pair, target=replace(pair.target, adapter=adapter.with_backend(adapter.backend.plain)))
 
     monkeypatch.setattr(module, "load_pair", inexact)
-    code, found = report(prompts, "--dtype", "float32")
+    code, summary = report(prompts, "--dtype", "float32")
     assert code == 1
-    assert found["n_rows_differing"] > 0
-    assert found["first"]
+    assert summary["n_rows_differing"] > 0
+    assert summary["first"]
 
 
 def test_a_method_that_cannot_be_run_ends_no_other(prompts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is left out with what it says; where none is left that is the error."""
     make = module.prepare.make_drafter
 
-    def refusing(method: Any, *given: Any) -> Any:
+    def refusing(method: Any, *knobs: Any) -> Any:
         if method.name in refused:
             raise ModelError("layers of type X cannot be run in part")
-        return make(method, *given)
+        return make(method, *knobs)
 
     monkeypatch.setattr(module.prepare, "make_drafter", refusing)
     refused = {"ngram"}
-    code, found = report(prompts)
+    code, summary = report(prompts)
     assert code == 0
-    assert found["left_out"] == ["ngram: layers of type X cannot be run in part"]
-    assert {each["name"]: each["n_tokens"] > 0 for each in found["methods"]} == {"ngram": False, "tree": True}
+    assert summary["left_out"] == ["ngram: layers of type X cannot be run in part"]
+    assert {method["name"]: method["n_tokens"] > 0 for method in summary["methods"]} == {"ngram": False, "tree": True}
     refused |= {"draft"}
     none = CliRunner().invoke(command, [*_FEW, *prompts])
     assert "--identity: no method could be run: layers of type X" in str(none.exception)
@@ -105,7 +105,7 @@ def test_a_report_is_gone_on_with(prompts: list[str], tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_kept_is_told_before_anything_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "load_pair", lambda *given: pytest.fail("models were loaded"))
+    monkeypatch.setattr(module, "load_pair", lambda *knobs: pytest.fail("models were loaded"))
     nowhere = tmp_path / "none" / "kept.json"
     done = CliRunner().invoke(command, [*_FEW, "--onto", str(nowhere)])
     assert str(done.exception).startswith(f"--onto {nowhere}: there is no folder")
@@ -120,16 +120,16 @@ def test_every_method_writes_the_bits_of_plain_decoding(dtype: str) -> None:
     settings = BenchSettings(contestants(",".join(OURS)), max_new_tokens=24, threads=1, dtype=dtype)
     pair = load_pair(None, None, True, None, dtype, 1)
     kinds, left_out = module._able(settings, pair)
-    assert [each.partition(":")[0] for each in left_out] == ["medusa"]  # tests/engine/test_exact.py has it
+    assert [outcome.partition(":")[0] for outcome in left_out] == ["medusa"]  # tests/engine/test_exact.py has it
     assert {*kinds} == {*OURS} - {"ar", "medusa"}
     soak = module._Soak(pair, settings, kinds)
     prompt = pair.target.tokenizer("def add(a, b):\n    return a + b\n\ndef sub(a, b):\n    return")["input_ids"]
     for seed, temperature in enumerate(module.TEMPERATURES):
-        said = [*soak.compare(prompt, temperature, seed)]
-        assert said == [f"{(seed + 1) * len(kinds) * 24:,} tokens compared, 0 differing"]
-    for each in soak.found.values():
-        assert (each.n_tokens, each.n_rows) == (72, 72), each
-        assert (each.n_differing, each.n_rows_differing) == (0, 0), each
+        differences = [*soak.compare(prompt, temperature, seed)]
+        assert differences == [f"{(seed + 1) * len(kinds) * 24:,} tokens compared, 0 differing"]
+    for outcome in soak.found.values():
+        assert (outcome.n_tokens, outcome.n_rows) == (72, 72), outcome
+        assert (outcome.n_differing, outcome.n_rows_differing) == (0, 0), outcome
 
 
 def test_what_holds_for_a_whole_run_is_drawn_too() -> None:
@@ -159,19 +159,19 @@ def test_what_holds_for_a_whole_run_is_drawn_too() -> None:
 
 def test_a_knob_that_was_given_stays() -> None:
     """Whether it holds for a round or for a query."""
-    given = {"lookahead": {"window": 3}, "ngram": {"gamma": 2}}
-    settings = BenchSettings(contestants(",".join(given)), max_new_tokens=12, threads=1, dtype="float32", knobs=given)
+    knobs = {"lookahead": {"window": 3}, "ngram": {"gamma": 2}}
+    settings = BenchSettings(contestants(",".join(knobs)), max_new_tokens=12, threads=1, dtype="float32", knobs=knobs)
     pair = load_pair(None, None, False, None, "float32", 1)
-    soak, shared = module._Soak(pair, settings, [*given]), {"temperature": 0.0, "seed": 1}
+    soak, shared = module._Soak(pair, settings, [*knobs]), {"temperature": 0.0, "seed": 1}
     assert {soak._session("lookahead", [5, 6], shared, Random(k)).knobs["window"] for k in range(9)} == {3}
-    for held, gammas in ((given["ngram"], {2}), ({}, None)):
+    for held, gammas in ((knobs["ngram"], {2}), ({}, None)):
         session = soak._session("ngram", [5, 6] * 9, shared, Random(1))
-        found = {session.knobs["gamma"] for _ in module._steered(session, Random(1), held)}
-        assert found == gammas if gammas else len(found) > 2
+        summary = {session.knobs["gamma"] for _ in module._steered(session, Random(1), held)}
+        assert summary == gammas if gammas else len(summary) > 2
 
 
 def test_sizes_are_drawn_from_the_whole_of_their_range() -> None:
     """The ends too, and small ones more often than large ones."""
     drawn = [_value(whole("gamma", -1, 256, 4, "tokens"), Random(seed)) for seed in range(4000)]
     assert (min(drawn), max(drawn)) == (-1, 256)
-    assert 0.4 < sum(each < 16 for each in drawn) / len(drawn) < 0.6
+    assert 0.4 < sum(size < 16 for size in drawn) / len(drawn) < 0.6

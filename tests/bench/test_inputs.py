@@ -53,7 +53,7 @@ def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "message"),
     [
         ("chian", "did you mean 'chain'"),
         ("ar,ar", "'ar' twice"),
@@ -67,8 +67,8 @@ def test_random_weights_of_a_shape_are_a_pair_of_one_vocabulary() -> None:
         ("chain@gamma", "behind @ stands KNOB=VALUE"),
     ],
 )
-def test_arms_that_are_none(names: str, told: str) -> None:
-    with pytest.raises(SpecvizError, match=told.replace("+", r"\+")):
+def test_arms_that_are_none(names: str, message: str) -> None:
+    with pytest.raises(SpecvizError, match=message.replace("+", r"\+")):
         contestants(names)
 
 
@@ -95,9 +95,9 @@ def test_knobs_that_are_none(text: str) -> None:
 
 
 def test_bundled_prompts_are_all_there_by_default() -> None:
-    found = load_prompts(None)
-    assert found.source == "bundled"
-    assert found.n_found == len(found.texts) > 5
+    prompts = load_prompts(None)
+    assert prompts.source == "bundled"
+    assert prompts.n_found == len(prompts.texts) > 5
 
 
 def test_a_chat_model_is_asked_messages_unless_a_file_is_named(tmp_path: Path) -> None:
@@ -115,9 +115,9 @@ def test_a_file_may_mix_the_three_fields(tmp_path: Path) -> None:
     lines = [{"prompt": "a", "question": "no"}, {"turns": ["b", "no"], "id": 3}, {"question": "c\nd", "answer": "no"}]
     file = tmp_path / "p.jsonl"
     file.write_text("\n\n".join(map(json.dumps, lines)))
-    found = load_prompts(file)
-    assert found.texts == ("a", "b", "c\nd")
-    assert found.source == "p.jsonl"
+    prompts = load_prompts(file)
+    assert prompts.texts == ("a", "b", "c\nd")
+    assert prompts.source == "p.jsonl"
 
 
 def test_unusual_line_separators_inside_a_text_end_no_line(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_unusual_line_separators_inside_a_text_end_no_line(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "hold no line"),
         (b"{}", "line 1 has none of prompt, turns, question"),
@@ -139,9 +139,9 @@ def test_unusual_line_separators_inside_a_text_end_no_line(tmp_path: Path) -> No
         (b'{"prompt": ""}', "holds no text"),
     ],
 )
-def test_files_that_hold_no_prompts(content: bytes, told: str, tmp_path: Path) -> None:
+def test_files_that_hold_no_prompts(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_bytes(content)
-    with pytest.raises(SpecvizError, match=told):
+    with pytest.raises(SpecvizError, match=message):
         load_prompts(tmp_path / "p.jsonl")
 
 

@@ -47,11 +47,11 @@ def measured() -> Iterator[tuple[Report, list[Any]]]:
 
 def test_the_same_weights_write_the_same_greedy_text(measured: tuple[Report, list[Any]]) -> None:
     """Where two texts part, rounding decided: the two highest logits are as good as equal there."""
-    same = {found.arm: found for found in measured[0].equality}
+    same = {equality.arm: equality for equality in measured[0].equality}
     assert set(same) == set(ARMS.split(",")[1:])
-    for found in same.values():
-        assert found.n == 2
-        assert found.worst is None or found.worst.margin < 1e-3
+    for equality in same.values():
+        assert equality.n == 2
+        assert equality.worst is None or equality.worst.margin < 1e-3
 
 
 def test_counts_are_the_server_s_and_add_up(measured: tuple[Report, list[Any]]) -> None:
@@ -103,7 +103,7 @@ def test_fewer_bits_are_another_model_and_may_draft_for_the_whole_one() -> None:
     report = bench(replace(settings, draft="self:int4"), "", lambda _: None)
     arms = {arm.name: arm for arm in report.arms}
     assert set(packed.split(",")) < set(arms)
-    assert {found.arm for found in report.equality} == {"llama-draft"}
+    assert {equality.arm for equality in report.equality} == {"llama-draft"}
     assert 0 < arms["llama-draft"].n_accepted < arms["llama-draft"].n_drafted
     assert {("llama-plain:q8_0", "ar"), ("llama-plain:q4_0", "ar")} < {(r.arm, r.base) for r in report.ratios}
 

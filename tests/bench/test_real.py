@@ -24,13 +24,13 @@ def arms_of(pair: Folders, names: str, temperature: float = 0.0) -> tuple[list[O
         contestants(names), gamma=3, max_new_tokens=N, temperature=temperature, target=pair[0], draft=pair[1]
     )
     loaded, loops = load_pair(*pair), Peers(settings, 64)
-    made = [PeerArm(a, settings, loops) if a.peer else OurArm(a, settings, loaded) for a in settings.arms]
-    return made, loaded, loops
+    arms = [PeerArm(a, settings, loops) if a.peer else OurArm(a, settings, loaded) for a in settings.arms]
+    return arms, loaded, loops
 
 
 def ids() -> list[int]:
-    found: list[int] = tokenizer()(PROMPT)["input_ids"]
-    return found
+    numbers: list[int] = tokenizer()(PROMPT)["input_ids"]
+    return numbers
 
 
 def test_all_arms_write_the_text_that_the_weights_hold(pair: Folders) -> None:
@@ -62,9 +62,9 @@ def test_every_method_writes_it_too(name: str, pair: Folders) -> None:
     _, successor = planted(seed=1)
     text = arm.ready(ids(), N, 0)()
     assert text == [successor[token] for token in [ids()[-1], *text[:-1]]]
-    found = arm.split(ids(), N, 0)
-    assert (found.n_tokens, len(found.rounds)) == (N, found.n_rounds - 1)
-    assert 0 <= found.n_accepted <= max(found.n_drafted, 0)
+    numbers = arm.split(ids(), N, 0)
+    assert (numbers.n_tokens, len(numbers.rounds)) == (N, numbers.n_rounds - 1)
+    assert 0 <= numbers.n_accepted <= max(numbers.n_drafted, 0)
 
 
 def test_the_library_s_assisted_generation_does_the_work_our_chain_does(pair: Folders) -> None:
@@ -78,14 +78,14 @@ def test_the_library_s_assisted_generation_does_the_work_our_chain_does(pair: Fo
 @pytest.mark.parametrize("name", DEFAULT.split(","))
 def test_a_run_taken_apart_adds_up(name: str, pair: Folders) -> None:
     (arm,) = arms_of(pair, name)[0]
-    found = arm.split(ids(), N, 0)
-    assert found.n_tokens == N
-    assert len(found.rounds) == found.n_rounds - 1
-    assert all(ms >= 0 for stages in found.rounds for ms in stages.values())
-    assert all(stages["target"] > 0 for stages in found.rounds)
-    assert (found.n_drafted > 0) == (name not in ("ar", "hf-generate"))
-    assert any(stages["draft"] > 0 for stages in found.rounds) == (name not in ("ar", "hf-generate", "hf-lookup"))
-    assert any(stages.get("probe", 0) > 0 for stages in found.rounds) == ("+" in name)
+    numbers = arm.split(ids(), N, 0)
+    assert numbers.n_tokens == N
+    assert len(numbers.rounds) == numbers.n_rounds - 1
+    assert all(ms >= 0 for stages in numbers.rounds for ms in stages.values())
+    assert all(stages["target"] > 0 for stages in numbers.rounds)
+    assert (numbers.n_drafted > 0) == (name not in ("ar", "hf-generate"))
+    assert any(stages["draft"] > 0 for stages in numbers.rounds) == (name not in ("ar", "hf-generate", "hf-lookup"))
+    assert any(stages.get("probe", 0) > 0 for stages in numbers.rounds) == ("+" in name)
 
 
 def test_peers_share_no_model_and_keep_their_own_attention(pair: Folders) -> None:

@@ -91,18 +91,18 @@ def _codes(tmp_path: Path, head: bool, plant: Callable[[Made, Made], object] | N
     target, draft = Made(8), Made(1, head=head)
     if plant is not None:
         plant(target, draft)
-    sides = [read_side(str(made.write(tmp_path / name))) for made, name in ((target, "target"), (draft, "draft"))]
-    return {each.code: each.severity for each in check_pair(*sides)}
+    sides = [read_side(str(folders.write(tmp_path / name))) for folders, name in ((target, "target"), (draft, "draft"))]
+    return {finding.code: finding.severity for finding in check_pair(*sides)}
 
 
 def _spec(draft: Made, **changes: Any) -> None:
     draft.config["speculators_config"] |= changes
 
 
-def _block(draft: Made, **given: Any) -> None:
+def _block(draft: Made, **options: Any) -> None:
     """A drafter that fills masked places."""
     del draft.config["speculators_config"]
-    draft.config |= {"block_size": 4, **given}
+    draft.config |= {"block_size": 4, **options}
 
 
 def _tensor(draft: Made, name: str, value: Any) -> None:
@@ -193,9 +193,9 @@ def test_the_first_id_that_differs_is_named_with_its_fault(cli: Cli, tmp_path: P
     done = cli("check", *folders)
     assert done.code == 1
     assert "id 3 is 't3' in the target and 't4' in the draft" in done.out
-    found = json.loads(cli("check", *folders, "--json").out)
-    assert found["works"] is False
-    assert found["findings"][0]["fault_text"] == FAULTS[4]
+    findings = json.loads(cli("check", *folders, "--json").out)
+    assert findings["works"] is False
+    assert findings["findings"][0]["fault_text"] == FAULTS[4]
 
 
 def test_warnings_end_with_0_and_one_folder_is_too_good(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
@@ -207,23 +207,23 @@ def test_warnings_end_with_0_and_one_folder_is_too_good(cli: Cli, tmp_path: Path
 
 def test_a_target_with_mtp_layers_is_served_with_itself(tmp_path: Path) -> None:
     """By its config, by its part for text, or by the names of its tensors; a drafter in it, nothing too good."""
-    made = {name: Made(2) for name in ("fields", "part", "names", "none", "headless")}
-    made["fields"].config["num_nextn_predict_layers"] = 1
-    made["part"].config["text_config"] = {"mtp_num_hidden_layers": 2}
-    made["names"].tensors["mtp.fc.weight"] = made["names"].tensors["mtp.layers.0.mlp.weight"] = np.zeros(
+    folders = {name: Made(2) for name in ("fields", "part", "names", "none", "headless")}
+    folders["fields"].config["num_nextn_predict_layers"] = 1
+    folders["part"].config["text_config"] = {"mtp_num_hidden_layers": 2}
+    folders["names"].tensors["mtp.fc.weight"] = folders["names"].tensors["mtp.layers.0.mlp.weight"] = np.zeros(
         (2, 2), np.float32
     )
-    made["headless"].config["num_nextn_predict_layers"] = 1
-    made["headless"].tensors["model.layers.2.eh_proj.weight"] = np.zeros((2, 4), np.float32)
-    found = {}
-    for name, model in made.items():
+    folders["headless"].config["num_nextn_predict_layers"] = 1
+    folders["headless"].tensors["model.layers.2.eh_proj.weight"] = np.zeros((2, 4), np.float32)
+    findings = {}
+    for name, model in folders.items():
         side = read_side(str(model.write(tmp_path / name)))
-        found[name] = {each.code: each.what for each in check_pair(side, side)}
-    assert [*found["none"]] == ["same-model"]
-    assert "has 1 MTP layer of its own" in found["fields"]["own-mtp"]
-    assert "has 2 MTP layers of its own" in found["part"]["own-mtp"]
-    assert [*found["names"]] == ["own-mtp"]  # such layers share the target's head
-    assert [*found["headless"]] == ["known", "own-mtp"]  # these may bring one: what engines once made of its lack
+        findings[name] = {finding.code: finding.what for finding in check_pair(side, side)}
+    assert [*findings["none"]] == ["same-model"]
+    assert "has 1 MTP layer of its own" in findings["fields"]["own-mtp"]
+    assert "has 2 MTP layers of its own" in findings["part"]["own-mtp"]
+    assert [*findings["names"]] == ["own-mtp"]  # such layers share the target's head
+    assert [*findings["headless"]] == ["known", "own-mtp"]  # these may bring one: what engines once made of its lack
 
 
 def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_pickled_heads_are_told_and_need_no_tokenizer(tmp_path: Path) -> None:
     heads.tokens, heads.tokenizer, heads.tensors = {}, {}, {}
     folder = heads.write(tmp_path / "heads")
     (folder / "medusa_lm_head.pt").write_bytes(b"\x80\x02.")
-    found = check_pair(read_side(str(Made(8).write(tmp_path / "target"))), read_side(str(folder)))
-    assert [each.code for each in found] == ["weights-pickled"]
-    assert "specviz models convert" in found[0].fix
+    findings = check_pair(read_side(str(Made(8).write(tmp_path / "target"))), read_side(str(folder)))
+    assert [finding.code for finding in findings] == ["weights-pickled"]
+    assert "specviz models convert" in findings[0].fix
 
 
 def test_what_is_no_model_is_one_line(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
@@ -322,9 +322,9 @@ def test_more_tokens_than_mtp_layers_are_told(tmp_path: Path) -> None:
     target = Made(2)
     target.config["num_nextn_predict_layers"] = 1
     side = read_side(str(target.write(tmp_path / "target")))
-    for n, told in ((1, False), (13, True)):
+    for n, is_told in ((1, False), (13, True)):
         line = f"vllm serve t --speculative-config '{json.dumps({'method': 'mtp', 'num_speculative_tokens': n})}'"
-        assert ("mtp-repeats" in [finding.code for finding in check_pair(side, side, parse_serve(line))]) == told
+        assert ("mtp-repeats" in [finding.code for finding in check_pair(side, side, parse_serve(line))]) == is_told
 
 
 def test_facts_are_dated_and_of_kinds_that_are_known() -> None:
@@ -378,8 +378,8 @@ def test_two_gguf_files_are_compared_by_their_tokens(tmp_path: Path) -> None:
     same = read_side(str(_gguf(tmp_path / "same.gguf", "qwen3", words)))
     other = read_side(str(_gguf(tmp_path / "other.gguf", "llama", [*words[:7], "other", *words[8:]])))
     assert "tokenizer-differs" not in [finding.code for finding in check_pair(target, same)]
-    (found,) = [finding for finding in check_pair(target, other) if finding.code == "tokenizer-differs"]
-    assert "id 7 is 'w7' in the target and 'other' in the draft" in found.what
+    (findings,) = [finding for finding in check_pair(target, other) if finding.code == "tokenizer-differs"]
+    assert "id 7 is 'w7' in the target and 'other' in the draft" in findings.what
 
 
 def test_a_gguf_drafter_that_reads_a_layer_behind_the_last_is_told(tmp_path: Path) -> None:

@@ -32,14 +32,14 @@ def test_other_prompts_have_numbers_alone(cli: Cli) -> None:
 
 
 def test_json_is_one_object(cli: Cli) -> None:
-    found = json.loads(cli("compare", TREE, PLAIN, OTHER, "--json").out)
-    assert [run["letter"] for run in found["runs"]] == ["A", "B", "C"]
-    assert found["metrics"]["block_efficiency"][1]["value"]["value"] == 1.0
-    assert len(found["settings"]["method"]) == 3
+    report = json.loads(cli("compare", TREE, PLAIN, OTHER, "--json").out)
+    assert [run["letter"] for run in report["runs"]] == ["A", "B", "C"]
+    assert report["metrics"]["block_efficiency"][1]["value"]["value"] == 1.0
+    assert len(report["settings"]["method"]) == 3
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([TREE], "name 2 to 6"),
         ([TREE] * 7, "name 2 to 6"),
@@ -49,5 +49,5 @@ def test_json_is_one_object(cli: Cli) -> None:
         ([TREE, PLAIN, "--prompt-number", "2"], "no prompt 2 of those the runs share; there are 1"),
     ],
 )
-def test_what_cannot_be_compared_is_told_in_one_line(words: list[object], said: str, cli: Cli) -> None:
-    assert said in cli("compare", *words).line
+def test_what_cannot_be_compared_is_told_in_one_line(words: list[object], message: str, cli: Cli) -> None:
+    assert message in cli("compare", *words).line

@@ -25,9 +25,9 @@ COUNTS = Outside(engine="vLLM", chains=True)  # every draft is a chain: counts t
 def _write(path: Path, kept: Sequence[Sequence[int]], ms: float = 2.0) -> Path:
     """A run of queries, for each the accepted tokens of its rounds; every query has its own prompt and domain."""
     rounds: list[list[Event]] = []
-    for q, each in enumerate(kept):
+    for q, prompt in enumerate(kept):
         n = 5 + q
-        for r, accepted in enumerate(each, 1):
+        for r, accepted in enumerate(prompt, 1):
             rounds.append(plain_round(r, n, GAMMA, accepted, q=q, ms=ms))
             n += accepted + 1
     events = plain_run(rounds, outside=COUNTS)
@@ -42,12 +42,12 @@ def _kept(less: int = 0) -> list[list[int]]:
 
 
 def test_a_set_beside_itself_has_no_change_and_no_width(tmp_path: Path) -> None:
-    found = read_set(str(_write(tmp_path / "a", _kept())))
-    report = comparison_of([found, found])
+    numbers = read_set(str(_write(tmp_path / "a", _kept())))
+    report = comparison_of([numbers, numbers])
     assert report.texts[0].n_same == report.numbers.n_paired == 6
     summed = [row for row in report.numbers.rows if row.name in RATIOS]  # a speed-up is none, and has no pairs
     changes = [row.beside[1].difference for row in (*summed, *report.numbers.places["survival"])]
-    assert {found and (found.value, found.interval) for found in changes} == {(0.0, (0.0, 0.0))}
+    assert {numbers and (numbers.value, numbers.interval) for numbers in changes} == {(0.0, (0.0, 0.0))}
 
 
 def _numbers(report: SideBySide) -> dict[str, tuple[Beside, ...]]:
@@ -59,9 +59,9 @@ def test_numbers_are_those_of_the_rounds_and_a_drop_is_sure(tmp_path: Path) -> N
     a, b = (read_set(str(_write(tmp_path / name, _kept(less)))) for name, less in (("a", 0), ("b", 1)))
     report = comparison_of([a, b])
     for which in (0, 1):
-        kept = [n for each in _kept(which) for n in each]
-        found = {name: each[which].value for name, each in _numbers(report).items()}
-        values = {name: each.value for name, each in found.items() if each is not None}
+        kept = [n for prompt in _kept(which) for n in prompt]
+        numbers = {name: prompt[which].value for name, prompt in _numbers(report).items()}
+        values = {name: prompt.value for name, prompt in numbers.items() if prompt is not None}
         assert values["block_efficiency"] == pytest.approx(sum(kept) / len(kept) + 1)
         assert values["draft_acceptance_rate"] == pytest.approx(sum(kept) / len(kept) / GAMMA)
         # The sum of what is kept to each position is what was accepted.
@@ -104,11 +104,11 @@ def test_gates(rule: str, code: int, cli: Cli, tmp_path: Path) -> None:
     paths = [_write(tmp_path / name, _kept(less)) for name, less in (("a", 0), ("b", 1))]
     done = cli("compare", *paths, "--json", "--fail-if", rule)
     assert done.code == code, done
-    assert any(each["holds"] for each in json.loads(done.out)["fail_if"]) is bool(code)
+    assert any(prompt["holds"] for prompt in json.loads(done.out)["fail_if"]) is bool(code)
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "settings"),
     [
         ("block_eficiency drops 5%", "did you mean 'block_efficiency'"),
         ("acceptance drop 5%", "did you mean 'drops'"),
@@ -119,8 +119,8 @@ def test_gates(rule: str, code: int, cli: Cli, tmp_path: Path) -> None:
         ("", "is no condition"),
     ],
 )
-def test_a_rule_that_is_none_is_one_line(rule: str, told: str) -> None:
-    with pytest.raises(SpecvizError, match=told):
+def test_a_rule_that_is_none_is_one_line(rule: str, settings: str) -> None:
+    with pytest.raises(SpecvizError, match=settings):
         parse_rules([rule])
 
 
@@ -162,14 +162,14 @@ def test_every_setting_that_differs_is_told(cli: Cli, tmp_path: Path) -> None:
     """Sampling, the machine and the models too: else a gate blames what was not changed."""
     bf16 = Models(target=ModelInfo(name="table", vocab=6, dtype="bfloat16", hash="b" * 32))
     changes = {"temperature": 0.9, "top_p": 0.5, "seed": 3, "max_new_tokens": 7}
-    made = [make_events(new_tokens=8, seed=0), make_events(new_tokens=8, seed=3)]
-    header = made[1][0]
+    runs = [make_events(new_tokens=8, seed=0), make_events(new_tokens=8, seed=3)]
+    header = runs[1][0]
     assert isinstance(header, Header)
     header.knobs, header.models, header.env = header.knobs | changes, bf16, {"threads": 4, "products": "compiled"}
-    paths = [write_trace(tmp_path / name, events) for name, events in zip("ab", made, strict=True)]
-    told = json.loads(cli("compare", *paths, "--json").out)["settings"]
-    assert told.keys() >= changes.keys() | {"target", "target weights", "threads", "products"}
-    assert told["top_p"] == ["1", ".50"]
+    paths = [write_trace(tmp_path / name, events) for name, events in zip("ab", runs, strict=True)]
+    settings = json.loads(cli("compare", *paths, "--json").out)["settings"]
+    assert settings.keys() >= changes.keys() | {"target", "target weights", "threads", "products"}
+    assert settings["top_p"] == ["1", ".50"]
 
 
 def test_nothing_is_said_of_texts_that_are_not_on_record(cli: Cli, tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ def test_tensors_that_share_memory_and_wrapped_ones(tmp_path: Path) -> None:
     whole = torch.arange(12.0).reshape(3, 4)
     torch.save({"epoch": 3, "state_dict": {"a": whole, "b": whole[1:], "c": whole.T}}, tmp_path / "x.ckpt")
     assert convert(tmp_path / "x.ckpt", "--out", tmp_path / "y.safetensors").exit_code == 0
-    found = load_file(tmp_path / "y.safetensors")
-    assert torch.equal(found["a"], whole)
-    assert torch.equal(found["b"], whole[1:])
-    assert torch.equal(found["c"], whole.T)
+    tensors = load_file(tmp_path / "y.safetensors")
+    assert torch.equal(tensors["a"], whole)
+    assert torch.equal(tensors["b"], whole[1:])
+    assert torch.equal(tensors["c"], whole.T)
 
 
 class Runs:

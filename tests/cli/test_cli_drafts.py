@@ -72,7 +72,7 @@ def test_it_needs_no_tokenizer_of_its_own(
 
 
 def test_models_says_what_it_is(models: tuple[Path, Path], cli: Cli) -> None:
-    found = json.loads(cli("models", models[1], "--json").out)
-    assert found["usable"]
-    assert not found["missing"]
-    assert "beside the target" in found["kind"]
+    report = json.loads(cli("models", models[1], "--json").out)
+    assert report["usable"]
+    assert not report["missing"]
+    assert "beside the target" in report["kind"]

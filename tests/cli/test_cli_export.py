@@ -80,7 +80,7 @@ def test_without_a_name_it_is_named_after_trace_and_round(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "name one thing to export"),
         (["--svg", "r1", "--png", "r1"], "together: --svg, --png"),
@@ -98,9 +98,9 @@ def test_without_a_name_it_is_named_after_trace_and_round(
         (["--svg", "r1", "--width", "20"], "480"),
     ],
 )
-def test_what_cannot_be_made_is_told_in_one_line(words: list[str], said: str, cli: Cli, tmp_path: Path) -> None:
+def test_what_cannot_be_made_is_told_in_one_line(words: list[str], message: str, cli: Cli, tmp_path: Path) -> None:
     more = [] if "--csv" in words else ["-o", str(tmp_path / "x")]
-    assert said in cli("export", TRACE, *words, *more).line
+    assert message in cli("export", TRACE, *words, *more).line
     assert not list(tmp_path.iterdir())
 
 
@@ -153,13 +153,13 @@ def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(
 ) -> None:
     """Also where a file that all may read is written over; the strictest of several traces decides."""
     trace, open_to_all, out = tmp_path / "run.sv.jsonl.gz", tmp_path / "all.sv.jsonl.gz", tmp_path / "out"
-    for path, given in ((trace, mode), (open_to_all, 0o666)):
+    for path, allowed in ((trace, mode), (open_to_all, 0o666)):
         shutil.copy(TRACE, path)
-        path.chmod(given)
+        path.chmod(allowed)
     tables = words[-1] in ("--csv", "--parquet")
     if there:
         out.mkdir() if tables else out.touch()
-        for name in [f"{each.name}.{words[-1][2:]}" for each in WHOLE] if tables else []:
+        for name in [f"{table.name}.{words[-1][2:]}" for table in WHOLE] if tables else []:
             (out / name).touch()
         for path in [*out.iterdir()] if tables else [out]:
             path.chmod(0o666)
@@ -171,5 +171,5 @@ def test_who_may_not_read_the_trace_may_not_read_what_is_made_of_it(
     finally:
         os.umask(before)
     assert done.code == 0
-    made = [Path(line) for line in done.out.splitlines()] if tables else [out]
-    assert {path.stat().st_mode & 0o777 for path in made} == {mode}
+    paths = [Path(line) for line in done.out.splitlines()] if tables else [out]
+    assert {path.stat().st_mode & 0o777 for path in paths} == {mode}

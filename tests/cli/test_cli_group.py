@@ -43,7 +43,7 @@ def test_a_command_of_an_extra_says_what_to_install(
     name: str, extra: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = HOMES[name].partition(".")[0]
-    for loaded in [each for each in sys.modules if each.partition(".")[0] == package]:
+    for loaded in [module for module in sys.modules if module.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)
     done = cli(name)

@@ -16,13 +16,13 @@ from specviz.methods import all_methods
 
 
 def test_doctor_says_the_same_to_people_and_programs(cli: Cli) -> None:
-    found = json.loads(cli("doctor", "--json").out)
+    report = json.loads(cli("doctor", "--json").out)
     text = cli("doctor").out
-    for name, version in found["packages"].items():
+    for name, version in report["packages"].items():
         assert version is None or f"{name} " in text
         assert version is None or version in text
-    assert f"{found['devices']['cpu']['cores']} cores" in text
-    assert found["terminal"]["is_terminal"] is False
+    assert f"{report['devices']['cpu']['cores']} cores" in text
+    assert report["terminal"]["is_terminal"] is False
 
 
 def test_a_missing_package_brings_the_line_that_installs_its_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,19 +68,19 @@ def _saved(folder: Path, **config: object) -> Path:
 
 def test_a_whole_folder_is_usable_and_measured(cli: Cli, tmp_path: Path) -> None:
     folder = _saved(tmp_path / "m")
-    found = json.loads(cli("models", folder, "--json").out)
-    assert (found["architecture"], found["tried"], found["usable"], found["missing"]) == ("Llama", True, True, [])
-    assert (found["n_layers"], found["width"], found["vocab"], found["context"]) == (2, 8, 16, None)
-    assert (found["n_params"], found["dtype"]) == (10, "BF16")
-    assert found["bytes"] == (folder / "model.safetensors").stat().st_size
+    report = json.loads(cli("models", folder, "--json").out)
+    assert (report["architecture"], report["tried"], report["usable"], report["missing"]) == ("Llama", True, True, [])
+    assert (report["n_layers"], report["width"], report["vocab"], report["context"]) == (2, 8, 16, None)
+    assert (report["n_params"], report["dtype"]) == (10, "BF16")
+    assert report["bytes"] == (folder / "model.safetensors").stat().st_size
 
 
 @pytest.mark.parametrize(("file", "need"), [("model.safetensors", "weights"), ("tokenizer.json", "tokenizer")])
 def test_a_folder_says_what_it_lacks(file: str, need: str, cli: Cli, tmp_path: Path) -> None:
     folder = _saved(tmp_path / "m")
     (folder / file).unlink()
-    found = json.loads(cli("models", folder, "--json").out)
-    assert (found["usable"], found["missing"]) == (False, [need])
+    report = json.loads(cli("models", folder, "--json").out)
+    assert (report["usable"], report["missing"]) == (False, [need])
     assert f"missing       {need}" in cli("models", folder).out
 
 
@@ -252,8 +252,8 @@ def test_a_folder_of_nearly_that_name_is_told(cli: Cli, tmp_path: Path, monkeypa
 
 
 def test_a_hub_id_is_described_without_looking_it_up(cli: Cli) -> None:
-    found = json.loads(cli("models", "owner/name", "--json").out)
-    assert found["kind"].startswith("hub id")
+    report = json.loads(cli("models", "owner/name", "--json").out)
+    assert report["kind"].startswith("hub id")
 
 
 def test_the_card_is_shown_in_lines(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,11 +272,11 @@ def test_the_card_is_shown_in_lines(cli: Cli, tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_embedded_pair_is_there_and_shares_its_vocabulary(cli: Cli) -> None:
-    found = json.loads(cli("models", "--json").out)["embedded"]
-    assert found["target"]["vocab"] == found["draft"]["vocab"]
-    assert found["target"]["n_params"] > found["draft"]["n_params"]
-    assert found["target"]["n_layers"] > found["draft"]["n_layers"]
-    assert f"{found['target']['n_params']:,}" in cli("models").out
+    report = json.loads(cli("models", "--json").out)["embedded"]
+    assert report["target"]["vocab"] == report["draft"]["vocab"]
+    assert report["target"]["n_params"] > report["draft"]["n_params"]
+    assert report["target"]["n_layers"] > report["draft"]["n_layers"]
+    assert f"{report['target']['n_params']:,}" in cli("models").out
 
 
 def test_methods_are_listed_by_what_lies_with_the_target(cli: Cli, tmp_path: Path) -> None:
@@ -298,15 +298,15 @@ def test_methods_are_listed_by_what_lies_with_the_target(cli: Cli, tmp_path: Pat
 
 
 def test_of_the_embedded_target_the_list_and_the_help_say_the_same(cli: Cli) -> None:
-    (found,) = options.lacking().items()
-    assert found == (
+    (report,) = options.lacking().items()
+    assert report == (
         "medusa",
         "not here, no set of Medusa heads of specviz's training: specviz train medusa, then give --drafter medusa",
     )
     embedded = embedded_pair() / "target"
     assert list(options.lacking(str(embedded))) == ["medusa"]  # the same target, called by its folder
-    assert found[1] in cli("models").out
-    assert found[1] in " ".join(cli("run", "--help").out.split())
+    assert report[1] in cli("models").out
+    assert report[1] in " ".join(cli("run", "--help").out.split())
 
 
 def test_doctor_says_whether_a_kernel_can_be_built(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -314,19 +314,19 @@ def test_doctor_says_whether_a_kernel_can_be_built(cli: Cli, monkeypatch: pytest
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CC", "gcc -m64")
     monkeypatch.setattr(shutil, "which", {"gcc": "/bin/gcc", "cc": "/bin/cc"}.get)
-    found = json.loads(cli("doctor", "--json").out)["kernel"]
+    report = json.loads(cli("doctor", "--json").out)["kernel"]
     kept = tmp_path / "cache" / "specviz" / "compiled"
-    assert found == {"compiler": "/bin/gcc -m64", "folder": str(kept), "problems": []}
+    assert report == {"compiler": "/bin/gcc -m64", "folder": str(kept), "problems": []}
     assert "built by /bin/gcc -m64, kept in" in cli("doctor").out
     monkeypatch.setenv("CC", "nosuch")
     kept.mkdir(parents=True)
     (kept / "passes.failed").write_text("no space")
-    told = " ".join(cli("doctor").out.split())
-    assert "CC=nosuch: there is no such program; /bin/cc builds the kernel" in told
-    assert "not built of late: no space" in told
+    words = " ".join(cli("doctor").out.split())
+    assert "CC=nosuch: there is no such program; /bin/cc builds the kernel" in words
+    assert "not built of late: no space" in words
     monkeypatch.setattr(shutil, "which", lambda name: None)
     kept.chmod(0o777)
-    told = " ".join(cli("doctor").out.split())
-    assert "none, so decoding takes two to five times as long" in told
-    assert "no C compiler here (CC=nosuch" in told
-    assert "others can write into" in told
+    words = " ".join(cli("doctor").out.split())
+    assert "none, so decoding takes two to five times as long" in words
+    assert "no C compiler here (CC=nosuch" in words
+    assert "others can write into" in words

@@ -94,14 +94,14 @@ def test_every_command_refuses_the_same_in_the_same_words(
     known = next(iter(KNOWN))
     Path("empty").mkdir()
     Path("words.txt").write_text("no model")
-    said = {
+    reasons = {
         ABSENT: "no such folder",
         "empty": "no config.json in it (it holds nothing)",
         "words.txt": "this file is not GGUF",
         known: f"it is not here yet; specviz models get {known} fetches it",
         "ollama:nobody/nothing": "no such model here",
     }
-    for name, words in said.items():
+    for name, words in reasons.items():
         with pytest.raises(ModelError) as refused:
             _taken(command, option, name)
         assert str(refused.value).startswith(f"{option.opts[0]} {name}: {words}")

@@ -71,8 +71,8 @@ def test_lanes_and_the_place_of_the_draft_model(cli: Cli, script: Script) -> Non
 def test_knobs_without_effect_are_told_on_one_line(cli: Cli) -> None:
     """What was typed, and what it would need; nothing when all of it counts."""
     done = cli("run", "--prompt", "x", "--candidates", "3", "--k-max", "4", "--gamma", "2")
-    told = [line for line in done.err.splitlines() if "without effect" in line]
-    assert told == [
+    lines = [line for line in done.err.splitlines() if "without effect" in line]
+    assert lines == [
         "specviz: warning: without effect here: --candidates (needs --shape chains or caterpillar or drawn_tree), "
         "--k-max (needs --shape tree or drawn_tree)"
     ]
@@ -112,8 +112,8 @@ def test_the_prompt_comes_from_one_of_four_places(cli: Cli, script: Script, tmp_
     cli("run", "--prompt-file", file)
     assert script.start is not None
     assert script.start.prompt == "Grüße\r\n 世界 "
-    for given in (("-",), ("--prompt-file", "-")):
-        cli("run", *given, stdin=b"from a pipe\n")
+    for source in (("-",), ("--prompt-file", "-")):
+        cli("run", *source, stdin=b"from a pipe\n")
         assert script.start.prompt == "from a pipe\n"
     cli("run", "--prompt", "-")
     assert script.start.prompt == "-"

@@ -79,11 +79,11 @@ def test_verbose_rounds_say_why_and_stay_on_their_line() -> None:
     recorded = make_events(new_tokens=12, temperature=1.0)
     for event in recorded:
         lines(event)
-    said = [line for line in out.getvalue().splitlines() if not line.startswith("r")]
+    reasons = [line for line in out.getvalue().splitlines() if not line.startswith("r")]
     reached = sum(isinstance(e, events.Verify) and e.order is not None for e in recorded)
     closings = sum(isinstance(e, events.Closing) for e in recorded)
-    assert len(said) == reached + closings
-    assert all(line.startswith("      ") and line.strip() for line in said)
+    assert len(reasons) == reached + closings
+    assert all(line.startswith("      ") and line.strip() for line in reasons)
 
 
 def test_a_stream_without_the_glyphs_gets_ascii() -> None:

@@ -27,30 +27,30 @@ def by_verifier(out: str) -> dict[str, Any]:
 def test_json_has_the_laws_as_numbers_and_as_fractions(cli: Cli) -> None:
     done = cli("lab", "prove", "tokenwise", "hsd", "hsd_ref", *A2, "--json")
     assert (done.code, done.err) == (0, "")
-    found = by_verifier(done.out)
-    assert list(found) == ["tokenwise", "hsd", "hsd_ref"]
-    hsd = found["hsd"]
+    report = by_verifier(done.out)
+    assert list(report) == ["tokenwise", "hsd", "hsd_ref"]
+    hsd = report["hsd"]
     assert hsd["law"] == {",".join(map(str, k)): pytest.approx(float(v)) for k, v in law(CASE_A.p, 3).items()}
     assert (hsd["max_abs_err"], hsd["tv"], hsd["lossless"]) == (0, 0, True)
     assert hsd["expected_accepted"] == pytest.approx(11 / 9)
     assert hsd["accepted_law"] == pytest.approx([1 / 3, 1 / 9, 5 / 9])
     assert hsd["exact"]["expected_accepted"] == "11/9"
     assert Fraction(hsd["exact"]["law"]["0,0,0"]) == Fraction(1, 27)
-    assert (found["hsd_ref"]["lossless"], found["hsd_ref"]["exact"]["tv"]) == (False, "1/9")
+    assert (report["hsd_ref"]["lossless"], report["hsd_ref"]["exact"]["tv"]) == (False, "1/9")
 
 
 def test_tokens_of_no_probability_are_not_in_the_law(cli: Cli) -> None:
-    found = by_verifier(cli("lab", "prove", "walk", "--case", "C", "--gamma", "1", "--layout", "chain", "--json").out)
-    assert found["walk"]["law"].keys() == {",".join(map(str, text)) for text in law(CASE_C.p, 2)}
+    report = by_verifier(cli("lab", "prove", "walk", "--case", "C", "--gamma", "1", "--layout", "chain", "--json").out)
+    assert report["walk"]["law"].keys() == {",".join(map(str, text)) for text in law(CASE_C.p, 2)}
 
 
 def test_json_of_the_cases_is_a_list(cli: Cli) -> None:
-    found = json.loads(cli("lab", "prove", "hsd", "walk", "--case", "a", "--json").out)
-    places = [(p["case"], p["gamma"], p["verifier"], p["layout"]) for p in found["proofs"]]
+    report = json.loads(cli("lab", "prove", "hsd", "walk", "--case", "a", "--json").out)
+    places = [(p["case"], p["gamma"], p["verifier"], p["layout"]) for p in report["proofs"]]
     assert ("A", 2, "hsd", "chain") in places
     assert ("A", 3, "walk", "shared") in places
-    assert all(p["lossless"] and p["golden_agrees"] is not False for p in found["proofs"])
-    assert found["controls"] == []
+    assert all(p["lossless"] and p["golden_agrees"] is not False for p in report["proofs"])
+    assert report["controls"] == []
 
 
 def test_the_words_say_what_is_proved_and_what_came_out(cli: Cli) -> None:
@@ -127,12 +127,12 @@ def test_nothing_to_prove_is_no_proof(cli: Cli, monkeypatch: pytest.MonkeyPatch)
 
 def test_options_reach_the_proofs(cli: Cli) -> None:
     one = ("--case", "A", "--gamma", "1", "--candidates", "3", "--layout", "parallel", "--json")
-    found = by_verifier(cli("lab", "prove", "multi_hsd", *one).out)["multi_hsd"]
-    assert (found["gamma"], found["candidates"], found["layout"]) == (1, 3, "parallel")
-    found = by_verifier(cli("lab", "prove", "walk", "--case", "A", "--layout", "shared", "--floats", "--json").out)[
+    report = by_verifier(cli("lab", "prove", "multi_hsd", *one).out)["multi_hsd"]
+    assert (report["gamma"], report["candidates"], report["layout"]) == (1, 3, "parallel")
+    report = by_verifier(cli("lab", "prove", "walk", "--case", "A", "--layout", "shared", "--floats", "--json").out)[
         "walk"
     ]
-    assert (found["layout"], found["exact"]) == ("shared", None)
+    assert (report["layout"], report["exact"]) == ("shared", None)
 
 
 def test_longer_proofs_are_left_out_and_said(cli: Cli) -> None:

@@ -41,12 +41,12 @@ def _bigrams(n: int) -> list[int]:
 @pytest.mark.parametrize("method", ["ar", "ngram", "draft"])
 def test_every_method_writes_the_text_that_the_weights_hold(method: str, cli: Cli, pair: tuple[str, ...]) -> None:
     done = cli(*RUN, *(pair if method == "draft" else pair[:2]), "--method", method, "--json")
-    found = json.loads(done.out)
+    report = json.loads(done.out)
     assert done.code == 0
-    assert found["tokens"] == _bigrams(24)
-    assert (found["finish"], found["metrics"]["n_emitted"]) == ("length", 24)
+    assert report["tokens"] == _bigrams(24)
+    assert (report["finish"], report["metrics"]["n_emitted"]) == ("length", 24)
     if method == "ar":
-        assert found["rounds"] == 24
+        assert report["rounds"] == 24
 
 
 def test_text_on_standard_output_is_the_text_of_the_object(cli: Cli, pair: tuple[str, ...]) -> None:
@@ -137,11 +137,11 @@ def _process(pair: tuple[str, ...], trace: Path) -> "subprocess.Popen[bytes]":
 
 
 def _ended(trace: Path) -> str:
-    with Trace(trace, check=True) as found:
-        for _ in found.poll():
+    with Trace(trace, check=True) as recording:
+        for _ in recording.poll():
             pass
-        assert found.end is not None
-        return found.end.reason
+        assert recording.end is not None
+        return recording.end.reason
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -23,9 +23,9 @@ _LONG = {"stream-specblock"}  # more rounds than that, which take a while
 
 def _held(page: str) -> dict[str, Any]:
     """The run that lies in a page."""
-    found = re.search(r'<script id="run" type="text/plain">([A-Za-z0-9+/=]*)</script>', page)
-    assert found, "no run in the page"
-    run: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    match = re.search(r'<script id="run" type="text/plain">([A-Za-z0-9+/=]*)</script>', page)
+    assert match, "no run in the page"
+    run: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(match[1])))
     return run
 
 
@@ -115,11 +115,11 @@ def test_the_trace_is_not_written_over(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [("no/such/page.html", "there is no folder"), (".", "it is a folder"), ("/dev/null", "no plain file")],
 )
-def test_a_place_where_no_file_can_be(cli: Cli, out: str, said: str, tmp_path: Path) -> None:
-    assert said in cli("export", "--html", RECORDINGS["sums-ar"], "-o", tmp_path / out).line
+def test_a_place_where_no_file_can_be(cli: Cli, out: str, message: str, tmp_path: Path) -> None:
+    assert message in cli("export", "--html", RECORDINGS["sums-ar"], "-o", tmp_path / out).line
 
 
 def test_what_is_no_trace_is_refused(cli: Cli, tmp_path: Path) -> None:

@@ -52,18 +52,18 @@ def test_narration_tells_setting_speed_and_acceptance(cli: Cli, script: Script) 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli, script: Script, tmp_path: Path) -> None:
     done = cli("run", "--prompt", "x", "--json", "--record", tmp_path / "a.sv.jsonl")
-    found = json.loads(done.out)
+    report = json.loads(done.out)
     assert done.out.count("\n") == 1
-    assert found["text"] == script.text
-    assert found["tokens"] == script.tokens
-    assert (found["method"], found["verifier"], found["lossless"]) == ("draft", "walk", True)
-    assert found["rounds"] == sum(isinstance(e, events.RoundEnd) for e in script.events)
-    assert found["trace"] == str(tmp_path / "a.sv.jsonl.gz")
+    assert report["text"] == script.text
+    assert report["tokens"] == script.tokens
+    assert (report["method"], report["verifier"], report["lossless"]) == ("draft", "walk", True)
+    assert report["rounds"] == sum(isinstance(e, events.RoundEnd) for e in script.events)
+    assert report["trace"] == str(tmp_path / "a.sv.jsonl.gz")
     metrics = Tally().add_all(script.events).summary()
-    assert found["metrics"] == json.loads(msgspec.json.encode(metrics.as_dict()))
+    assert report["metrics"] == json.loads(msgspec.json.encode(metrics.as_dict()))
     spent = [e.stage_ns for e in script.events if isinstance(e, events.RoundEnd)]
-    assert found["timings"]["target"] == pytest.approx(sum(ns["target"] for ns in spent) / 1e6, abs=1e-3)
-    assert {"prefill", "draft", "target", "verdict", "commit", "adapt", "other"} <= found["timings"].keys()
+    assert report["timings"]["target"] == pytest.approx(sum(ns["target"] for ns in spent) / 1e6, abs=1e-3)
+    assert {"prefill", "draft", "target", "verdict", "commit", "adapt", "other"} <= report["timings"].keys()
 
 
 def test_stats_and_run_print_the_same_metrics(cli: Cli, script: Script, tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_a_full_disk_is_told_and_the_run_goes_on(
 
     monkeypatch.setattr(os, "write", full)
     done = cli("run", "--prompt", "x", "--json", "--record", tmp_path / "a.sv.jsonl")
-    found = json.loads(done.out)
-    assert (done.code, found["text"], found["trace"]) == (1, script.text, None)
+    report = json.loads(done.out)
+    assert (done.code, report["text"], report["trace"]) == (1, script.text, None)
     assert done.err.count("specviz: warning: ") == 1
     assert done.err.count(os.strerror(errno.ENOSPC)) == 2  # at once, and as the reason of the exit code
     assert done.err.splitlines()[-1].endswith(f"was not written whole: {os.strerror(errno.ENOSPC)}")
@@ -238,15 +238,15 @@ def test_a_redacted_recording_holds_no_text_and_says_so(cli: Cli, script: Script
         msgspec.structs.replace(e, text="a s3cr3t prompt") if isinstance(e, events.Prefill) else e
         for e in script.events
     ]
-    told = cli(*words, plain).err
-    assert "prompt, new text and settings" in told
-    assert "--redact" in told
+    err = cli(*words, plain).err
+    assert "prompt, new text and settings" in err
+    assert "--redact" in err
     assert "token ids in place of text: reversible" in cli(*words, ids, "--redact").err
     for path, holds in ((plain, True), (ids, False)):
-        found = next(tmp_path.glob(f"{path.name}*"))
-        data = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+        recorded = next(tmp_path.glob(f"{path.name}*"))
+        data = gzip.decompress(recorded.read_bytes()) if recorded.suffix == ".gz" else recorded.read_bytes()
         assert (b"s3cr3t" in data) is holds
-        assert found.stat().st_mode & 0o077 == 0
+        assert recorded.stat().st_mode & 0o077 == 0
 
 
 def test_redacting_without_a_recording_is_one_line(cli: Cli, script: Script) -> None:

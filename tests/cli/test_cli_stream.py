@@ -67,51 +67,51 @@ def test_the_bandit_at_work(cli: Cli, model: Path, stream: Path, tmp_path: Path)
     """A line tells what was done, why, at what price; the trace has it all, the summary adds up."""
     done = cli(*learning(model, stream, "--record", tmp_path / "a", "-v"))
     assert done.code == 0, done.err
-    found = [event for event in read_events(tmp_path / "a.gz", check=True) if isinstance(event, events.Adapt)]
+    steps = [event for event in read_events(tmp_path / "a.gz", check=True) if isinstance(event, events.Adapt)]
     lines = [line for line in done.out.splitlines()[1:] if line[:1].isdigit()]
-    assert len(found) == len(lines) == 4
-    for line, record in zip(lines, found, strict=True):
+    assert len(steps) == len(lines) == 4
+    for line, record in zip(lines, steps, strict=True):
         assert line.split()[:2] == [str(record.q), record.domain]
         assert f" {record.action} " in line
         assert f"v{record.version_after}" in line
     thoughts = [line for line in done.out.splitlines() if line.startswith("      ")]
-    assert len(thoughts) == sum(len(record.arms) for record in found) > 0
-    kept = sum(record.action != "skip" and not record.reverted for record in found)
-    updates = sum(record.action != "skip" for record in found)
+    assert len(thoughts) == sum(len(record.arms) for record in steps) > 0
+    kept = sum(record.action != "skip" and not record.reverted for record in steps)
+    updates = sum(record.action != "skip" for record in steps)
     assert f"{kept} of {updates} updates kept" in done.err
     assert updates >= 1
     assert "given up by the bandit's own estimates, over 4 queries" in done.err
-    assert done.out.splitlines()[-1].split()[-8:-6] == ["skip", str(sum(r.action == "skip" for r in found[2:]))]
+    assert done.out.splitlines()[-1].split()[-8:-6] == ["skip", str(sum(r.action == "skip" for r in steps[2:]))]
 
 
 def test_json_has_queries_domains_and_what_was_learnt(cli: Cli, model: Path, stream: Path, tmp_path: Path) -> None:
     done = cli(*learning(model, stream, "--json", "--adapt-regret", "replay", "--record", tmp_path / "a"))
-    found = json.loads(done.out)
+    report = json.loads(done.out)
     assert done.out.count("\n") == 1
     assert done.err.splitlines()[3].startswith("q ")  # the lines are narration now, behind what is recorded
     plain = json.loads(cli(*args(model, stream, "--method", "ar", "--json")).out)
-    assert [each["tokens"] for each in found["queries"]] == [each["tokens"] for each in plain["queries"]]
-    assert [(each["q"], each["domain"], each["prompt"]) for each in found["queries"]] == [
+    assert [domain["tokens"] for domain in report["queries"]] == [domain["tokens"] for domain in plain["queries"]]
+    assert [(domain["q"], domain["domain"], domain["prompt"]) for domain in report["queries"]] == [
         (q, kind, text) for q, (text, kind) in enumerate(PROMPTS)
     ]
-    assert [each["seed"] for each in found["queries"]] == [0, 1, 2, 3]
-    assert all(len(each["adapt"]["replays"]) == 3 for each in found["queries"] if each["adapt"]["arms"])
-    learnt = found["learning"]
-    records = [each["adapt"] for each in found["queries"]]
-    assert learnt["regret_s"] == pytest.approx(sum(each["regret"] or 0 for each in records))
+    assert [domain["seed"] for domain in report["queries"]] == [0, 1, 2, 3]
+    assert all(len(domain["adapt"]["replays"]) == 3 for domain in report["queries"] if domain["adapt"]["arms"])
+    learnt = report["learning"]
+    records = [domain["adapt"] for domain in report["queries"]]
+    assert learnt["regret_s"] == pytest.approx(sum(domain["regret"] or 0 for domain in records))
     assert learnt["replay_regret_s"] >= 0
-    assert learnt["n_updates"] == sum(each["action"] != "skip" for each in records)
-    assert learnt["serving_s"] == pytest.approx(sum(each["seconds"] for each in records))
-    assert found["domains"]["code"]["n_queries"] == 2
-    assert sum(each["metrics"]["n_emitted"] for each in found["domains"].values()) == 64
+    assert learnt["n_updates"] == sum(domain["action"] != "skip" for domain in records)
+    assert learnt["serving_s"] == pytest.approx(sum(domain["seconds"] for domain in records))
+    assert report["domains"]["code"]["n_queries"] == 2
+    assert sum(domain["metrics"]["n_emitted"] for domain in report["domains"].values()) == 64
     whole = Tally().add_all(read_events(tmp_path / "a.gz")).summary()
-    assert found["metrics"]["n_accepted"] == whole.n_accepted
-    assert found["timings"]["adapt"] > 0
+    assert report["metrics"]["n_accepted"] == whole.n_accepted
+    assert report["timings"]["adapt"] > 0
     assert (plain["learning"], plain["trace"]) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"prompt": "a"}\n\n{"domain": "x"}\n', "prompts.jsonl line 3 has none of prompt, turns, question"),
         ('{"prompt": "a"}\n{nope\n', "prompts.jsonl line 2 is not JSON"),
@@ -121,7 +121,9 @@ def test_json_has_queries_domains_and_what_was_learnt(cli: Cli, model: Path, str
         ('{"prompt": "a"}\n{"prompt": "' + "word " * 3000 + '"}\n', "prompts.jsonl line 2: the prompt has"),
     ],
 )
-def test_a_bad_line_is_one_line_and_loses_nothing(cli: Cli, model: Path, tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_line_is_one_line_and_loses_nothing(
+    cli: Cli, model: Path, tmp_path: Path, text: str, message: str
+) -> None:
     """By its number, before anything is decoded; a trace that lies there stays."""
     (tmp_path / "prompts.jsonl").write_text(text)
     kept = tmp_path / "old.sv.jsonl"
@@ -129,14 +131,14 @@ def test_a_bad_line_is_one_line_and_loses_nothing(cli: Cli, model: Path, tmp_pat
     before = Path(f"{kept}.gz").read_bytes()
     done = cli(*args(model, tmp_path / "prompts.jsonl", "--method", "ar", "--record", kept, "--force"))
     assert (done.code, done.out) == (2, "")
-    assert said in done.err
+    assert message in done.err
     assert done.err.splitlines()[-1].startswith("specviz: ")
     assert Path(f"{kept}.gz").read_bytes() == before
     assert not kept.exists()
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--prompt", "x"), "--stream brings its prompts: leave out --prompt"),
         (("--method", "eagle3", "--adapt", "on"), "method eagle3 has no knob --adapt; methods that have it: specblock"),
@@ -146,8 +148,8 @@ def test_a_bad_line_is_one_line_and_loses_nothing(cli: Cli, model: Path, tmp_pat
         (("--method", "specblock", "--adapt-lr-head", "0"), "knob adapt_lr_head: '0' is not a number in above 0..1"),
     ],
 )
-def test_what_does_not_go_together(cli: Cli, stream: Path, more: tuple[str, ...], said: str) -> None:
-    assert said in cli("run", "--stream", stream, *more).line
+def test_what_does_not_go_together(cli: Cli, stream: Path, more: tuple[str, ...], message: str) -> None:
+    assert message in cli("run", "--stream", stream, *more).line
 
 
 def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
@@ -157,7 +159,7 @@ def test_a_file_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
 def test_standard_input_and_bundled_prompts(cli: Cli, model: Path) -> None:
     raw = b'{"prompt": "ab"}\n{"prompt": "xy", "domain": "b"}\n'
     done = cli(*args(model, "-", "--method", "ar", "--json"), stdin=raw)
-    assert [each["domain"] for each in json.loads(done.out)["queries"]] == ["stream", "b"]
+    assert [query["domain"] for query in json.loads(done.out)["queries"]] == ["stream", "b"]
     done = cli(*args(model, "bundled", "--method", "ar", "--json", "--max-new-tokens", 2))
     assert set(json.loads(done.out)["domains"]) == {"code", "prose", "sums"}
 
@@ -191,10 +193,10 @@ def test_an_interrupt_leaves_a_whole_trace_and_the_queries_so_far(model: Path, t
     out, err = running.communicate(timeout=120)
     assert running.returncode == 130, err
     assert "Traceback" not in err
-    with Trace(tmp_path / "t.sv.jsonl.gz", check=True) as found:
-        held = list(found.poll())
-        assert found.end is not None
-        assert found.end.reason == "cancelled"
+    with Trace(tmp_path / "t.sv.jsonl.gz", check=True) as recording:
+        held = list(recording.poll())
+        assert recording.end is not None
+        assert recording.end.reason == "cancelled"
     n = sum(isinstance(event, events.Prefill) for event in held)
     assert 2 <= n < 400
     assert f"{n} queries" in err

@@ -26,12 +26,12 @@ def lines(events: list[ev.Event], verbose: bool = False) -> list[str]:
 
 def test_a_line_says_how_the_tree_came_about() -> None:
     events = rank_events(temperature=0.8, new_tokens=30)
-    made = {event.r: event for event in events if isinstance(event, ev.TreeMade)}
+    trees = {event.r: event for event in events if isinstance(event, ev.TreeMade)}
     blocks = [event for event in events if isinstance(event, ev.Block)]
     checked = 0
     for line in lines(events):
         r = int(line[1:].split()[0])
-        tree = made.get(r)
+        tree = trees.get(r)
         if tree is None:
             assert "offered" not in line
             continue
@@ -61,9 +61,9 @@ def test_long_rows_of_rejected_siblings_are_counted() -> None:
 
 
 def test_verbose_lines_say_why_the_round_ended() -> None:
-    told = "\n".join(lines(rank_events(temperature=0.8, new_tokens=30), verbose=True))
-    assert "would have had it" in told
-    assert "but pruned" in told
+    text = "\n".join(lines(rank_events(temperature=0.8, new_tokens=30), verbose=True))
+    assert "would have had it" in text
+    assert "but pruned" in text
 
 
 def test_stats_show_buckets_widths_slots_blocks_and_learning(
@@ -75,10 +75,10 @@ def test_stats_show_buckets_widths_slots_blocks_and_learning(
     assert err == ""
     for name in ("bucket_confusion", "coverage", "slot_accuracy", "block_counts", "depth_counts", "adapted"):
         assert name in out
-    found = measure(events)
-    assert found.bucket_confusion is not None
+    metrics = measure(events)
+    assert metrics.bucket_confusion is not None
     row = next(line for line in out.splitlines() if line.startswith("predicted 2–4"))
-    counts = [found.bucket_confusion["all_kept"][true][1] for true in range(4)]
+    counts = [metrics.bucket_confusion["all_kept"][true][1] for true in range(4)]
     assert [int(word) for word in row.split()[2:6]] == counts
     assert main(["stats", str(write_trace(tmp_path / "again", events)), "--json"]) == 0
     assert '"bucket_confusion"' in capsys.readouterr().out

@@ -30,7 +30,7 @@ def test_all_of_them_lead_from_one_to_the_next(cli: Cli, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("3", "--html", "--teach"), "?teach=1"),
         (("3", "--out", "x"), "--html"),
@@ -38,8 +38,8 @@ def test_all_of_them_lead_from_one_to_the_next(cli: Cli, tmp_path: Path, monkeyp
         (("33", "--html"), "33"),
     ],
 )
-def test_what_does_not_go_together_is_refused(cli: Cli, words: tuple[str, ...], said: str) -> None:
+def test_what_does_not_go_together_is_refused(cli: Cli, words: tuple[str, ...], message: str) -> None:
     done = cli("learn", *words)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err

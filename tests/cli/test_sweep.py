@@ -47,10 +47,10 @@ def sweep(method: str, *words: Any) -> Result:
 )
 def test_the_recorded_run_is_replayed_exactly(folder: str, tmp_path: Path, knobs: dict[str, Any]) -> None:
     path = record(folder, tmp_path / "a.sv.jsonl", **knobs)
-    found = json.loads(sweep("specbound", path, "--target", folder, "--json").stdout)
-    assert found["run"]["replayed"] == found["run"]["run"] > 1
-    (only,) = found["totals"]
-    assert only["tokens_per_round"] == found["run"]["run"]
+    report = json.loads(sweep("specbound", path, "--target", folder, "--json").stdout)
+    assert report["run"]["replayed"] == report["run"]["run"] > 1
+    (only,) = report["totals"]
+    assert only["tokens_per_round"] == report["run"]["run"]
 
 
 def test_another_setting_is_what_a_run_with_it_gives(folder: str, tmp_path: Path) -> None:
@@ -59,10 +59,10 @@ def test_another_setting_is_what_a_run_with_it_gives(folder: str, tmp_path: Path
     swept = sweep("specbound", plain, "--target", folder, "--json", "--tau", "0.3,0.9", "--w-max", "0..2")
     totals = json.loads(swept.stdout)["totals"]
     assert [(t["tau"], t["w_max"]) for t in totals] == [(t, w) for t in (0.3, 0.9) for w in (0, 1, 2)]
-    for found in totals:
-        own = record(folder, tmp_path / "own.sv.jsonl", tau=found["tau"], w_max=found["w_max"])
+    for total in totals:
+        own = record(folder, tmp_path / "own.sv.jsonl", tau=total["tau"], w_max=total["w_max"])
         again = json.loads(sweep("specbound", own, "--target", folder, "--json").stdout)
-        assert again["run"]["run"] == found["tokens_per_round"]
+        assert again["run"]["run"] == total["tokens_per_round"]
 
 
 def test_random_settings_run_as_they_were_replayed(folder: str, tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def test_the_stretches_end_with_the_prompt_and_the_first_commit(capsys: pytest.C
     timings.sink(next(event for event in events if isinstance(event, Prefill)))
     assert timings.stretches == first, "only the first of each counts"
     timings.tell()
-    said = capsys.readouterr().err.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     stretches = ["start", "imports", "models", "session", "prefill", "first", "all"]
-    assert [line.split()[0] for line in said[1:-1]] == stretches
-    assert said[-1] == "computed by: lanes serial"
+    assert [line.split()[0] for line in lines[1:-1]] == stretches
+    assert lines[-1] == "computed by: lanes serial"
     plan, chunks = MemoryPlan(269_000_000, 200_000_000, 8592, 259_000_000), [PromptChunk(k, 9, 8, 9) for k in (0, 9)]
     timings.tell(plan, chunks)
-    words = capsys.readouterr().err.splitlines()[len(said) :]
+    words = capsys.readouterr().err.splitlines()[len(lines) :]
     assert [line.split()[0] for line in words] == ["prompt,", "0", "9", "a", "memory:"]
     assert "weights 269 MB, caches 200 MB (8,592 slots), passes 259 MB: 459 MB predicted" in words[-1]
 
@@ -59,8 +59,8 @@ def test_a_process_of_our_own_is_counted_from_its_beginning(
     whole, most = sum(wall or 0 for wall in walls), time.time() - began
     assert least - 0.05 <= whole <= most + 0.05, "since the process began, as the system says; clocks step by 10 ms"
     timings.tell()
-    said = capsys.readouterr().err.splitlines()
-    assert [line.split()[0] for line in said[1:-2]] == [*steps, "prefill", "first"]
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[0] for line in lines[1:-2]] == [*steps, "prefill", "first"]
 
 
 def test_who_computed_is_told_and_what_a_probe_of_lanes_found(capsys: pytest.CaptureFixture[str]) -> None:

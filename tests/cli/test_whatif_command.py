@@ -34,30 +34,30 @@ def test_a_round_in_words_and_in_json(capsys: pytest.CaptureFixture[str]) -> Non
     code, out, _ = typed(capsys, TRACE, "--at", "r1", "--verifier", "tokenwise")
     assert code == 0
     first = out.splitlines()[0]
-    found = as_json(capsys, TRACE, "--at", "r1", "--verifier", "tokenwise")
-    assert first == f"r1: {found['sentence']}"
-    assert found["kept"] == len(found["now"]["accepted"]) != len(found["was"]["accepted"])
-    assert found["parting"]["pos"] == found["n"] + found["kept"]
-    marks = found["was"]["marks"].items()
-    lost = [n for n, mark in marks if (mark, found["now"]["marks"][n]) == ("accepted", "rejected")]
+    report = as_json(capsys, TRACE, "--at", "r1", "--verifier", "tokenwise")
+    assert first == f"r1: {report['sentence']}"
+    assert report["kept"] == len(report["now"]["accepted"]) != len(report["was"]["accepted"])
+    assert report["parting"]["pos"] == report["n"] + report["kept"]
+    marks = report["was"]["marks"].items()
+    lost = [n for n, mark in marks if (mark, report["now"]["marks"][n]) == ("accepted", "rejected")]
     assert len(lost) == 1
     assert f"{lost[0]} " in first
 
 
 def test_nothing_changed_may_be_asked_of_a_round(capsys: pytest.CaptureFixture[str]) -> None:
-    found = as_json(capsys, TRACE, "--at", "q0r2")
-    assert found["now"]["accepted"] == found["was"]["accepted"]
-    assert found["parting"]["pos"] is None
+    report = as_json(capsys, TRACE, "--at", "q0r2")
+    assert report["now"]["accepted"] == report["was"]["accepted"]
+    assert report["parting"]["pos"] is None
 
 
 def test_a_run_adds_up_its_rounds(capsys: pytest.CaptureFixture[str]) -> None:
-    found = as_json(capsys, TRACE, "--verifier", "tokenwise")
-    differences = [g["kept"] - g["was"] for g in found["rounds"]]
-    assert found["difference"]["value"] == pytest.approx(sum(differences) / len(differences))
-    assert found["n_told"] == found["n_rounds"] == len(found["rounds"]) > 10
+    report = as_json(capsys, TRACE, "--verifier", "tokenwise")
+    differences = [g["kept"] - g["was"] for g in report["rounds"]]
+    assert report["difference"]["value"] == pytest.approx(sum(differences) / len(differences))
+    assert report["n_told"] == report["n_rounds"] == len(report["rounds"]) > 10
     code, out, _ = typed(capsys, TRACE, "--verifier", "tokenwise")
     assert code == 0
-    assert found["sentence"] in out
+    assert report["sentence"] in out
     assert "decision only" in out
 
 
@@ -74,7 +74,7 @@ def test_a_uniform_that_is_set_decides(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "nothing is changed"),
         (("--verifier", "tokenwis"), "no verifier 'tokenwis'; did you mean 'tokenwise'?"),
@@ -91,12 +91,12 @@ def test_a_uniform_that_is_set_decides(capsys: pytest.CaptureFixture[str]) -> No
         (("--u", "n0=0.5"), "name it with --at"),
     ],
 )
-def test_what_cannot_be_asked(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_asked(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str) -> None:
     code, out, err = typed(capsys, TRACE, *words)
     assert (code, out) == (2, "")
     assert err.startswith("specviz: ")
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
 
 
 def test_a_trace_that_is_none(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
@@ -116,11 +116,11 @@ def test_exit_settings_of_a_trace_without_what_the_heads_say_are_refused_with_th
     monkeypatch.chdir(tmp_path)
     code, out, err = typed(capsys, str(fresh), "--knob", "tau=0.9")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    told = re.search(r"run 'specviz ([^']+)', then ask whatif of (\S+)", err)
-    assert told
+    match = re.search(r"run 'specviz ([^']+)', then ask whatif of (\S+)", err)
+    assert match
     pytest.importorskip("torch")
-    assert main(shlex.split(told[1])) == 0
+    assert main(shlex.split(match[1])) == 0
     capsys.readouterr()
-    assert as_json(capsys, told[2], "--knob", "tau=0.9")["n_told"] > 10
-    code, _, err = typed(capsys, told[2], "--knob", "tau=0.9", "--seed", "3")
+    assert as_json(capsys, match[2], "--knob", "tau=0.9")["n_told"] > 10
+    code, _, err = typed(capsys, match[2], "--knob", "tau=0.9", "--seed", "3")
     assert (code, "nothing else changed" in err) == (2, True)

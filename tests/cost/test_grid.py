@@ -27,11 +27,11 @@ def random_text(
 
 
 def check(texts: list[Text], layers: tuple[int, ...] | None) -> None:
-    found = grid(texts, ALPHAS, TAUS, DEPTHS, WIDTHS, layers)
+    totals = grid(texts, ALPHAS, TAUS, DEPTHS, WIDTHS, layers)
     for place in product(*(range(len(values)) for values in (ALPHAS, TAUS, DEPTHS, WIDTHS))):
         a, t, d, w = place
         setting = ExitKnobs(ALPHAS[a], TAUS[t], DEPTHS[d], WIDTHS[w], layers)
-        assert found.at(*place) == added([text.total(setting) for text in texts])
+        assert totals.at(*place) == added([text.total(setting) for text in texts])
 
 
 @settings(max_examples=25, deadline=None)
@@ -47,11 +47,11 @@ def test_several_texts_add_up() -> None:
 
 
 def test_all_totals_come_with_the_last_knob_fastest() -> None:
-    found = grid([random_text(5, 60)], ALPHAS, TAUS, DEPTHS, WIDTHS).totals()
-    asked = [(t.setting.alpha, t.setting.tau, t.setting.d_max, t.setting.w_max) for t in found]
+    totals = grid([random_text(5, 60)], ALPHAS, TAUS, DEPTHS, WIDTHS).totals()
+    asked = [(t.setting.alpha, t.setting.tau, t.setting.d_max, t.setting.w_max) for t in totals]
     assert asked == list(product(ALPHAS, TAUS, DEPTHS, WIDTHS))
-    assert {t.precision for t in found if t.setting.tau > 1} == {None}, "a threshold above 1 drafts nothing"
-    assert {t.tokens_per_round for t in found if t.setting.tau > 1} == {1}
+    assert {t.precision for t in totals if t.setting.tau > 1} == {None}, "a threshold above 1 drafts nothing"
+    assert {t.tokens_per_round for t in totals if t.setting.tau > 1} == {1}
 
 
 def test_an_alpha_between_the_steps_is_refused() -> None:

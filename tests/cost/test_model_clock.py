@@ -52,14 +52,14 @@ def bubble(done: ModelledRound, lane: str) -> float:
 
 def added_up(rounds: Iterable[ModelledRound], rates: Rates) -> ModelTiming:
     """The sums over rounds as they were played, segment by segment."""
-    found = list(rounds)
-    n_new = sum(done.facts.n_new for done in found)
+    parts = list(rounds)
+    n_new = sum(done.facts.n_new for done in parts)
     return ModelTiming(
-        elapsed=sum(done.end - done.start for done in found),
+        elapsed=sum(done.end - done.start for done in parts),
         n_new=n_new,
-        busy_target=sum(busy(done, "target") for done in found),
-        busy_draft=sum(busy(done, "draft") for done in found),
-        wasted=sum(done.wasted for done in found),
+        busy_target=sum(busy(done, "target") for done in parts),
+        busy_draft=sum(busy(done, "draft") for done in parts),
+        wasted=sum(done.wasted for done in parts),
         plain=rates.target(1) * n_new,
     )
 
@@ -144,9 +144,9 @@ rates = st.builds(
 @given(runs(), rates)
 def test_lanes(rounds: list[RoundFacts], cost: Rates) -> None:
     """No lane overlaps itself; busy + bubbles = elapsed in both; the stated formula of a round's end."""
-    found = play(rounds, cost)
-    assert all(a.end == b.start for a, b in pairwise(found))
-    for done in found:
+    timeline = play(rounds, cost)
+    assert all(a.end == b.start for a, b in pairwise(timeline))
+    for done in timeline:
         for lane in ("target", "draft"):
             own = sorted((s for s in done.segments if s.lane == lane), key=lambda s: s.t0)
             assert all(a.t1 <= b.t0 + 1e-9 for a, b in pairwise(own))
@@ -166,11 +166,11 @@ def test_time_is_shared_out_and_void_cells_are_the_wasted_ones(rounds: list[Roun
     assert total.wasted == pytest.approx(total.busy_draft), "all void: every second that drafted is wasted"
     kept = added_up(play([*everything, RoundFacts(99, 1, fates=tuple((n, "accepted") for n in born))], cost), cost)
     assert kept.wasted == 0
-    found = added_up(play(rounds, cost), cost)
-    assert 0 <= found.wasted <= found.busy_draft * (1 + 1e-9)
+    totals = added_up(play(rounds, cost), cost)
+    assert 0 <= totals.wasted <= totals.busy_draft * (1 + 1e-9)
     short = timing(rounds, cost)
     for name in ("elapsed", "n_new", "busy_target", "busy_draft", "wasted", "plain"):
-        assert getattr(short, name) == pytest.approx(getattr(found, name)), "the sums without the segments"
+        assert getattr(short, name) == pytest.approx(getattr(totals, name)), "the sums without the segments"
 
 
 def iid(alpha: float, gamma: int, beside: bool) -> Iterator[RoundFacts]:
@@ -191,17 +191,17 @@ def test_the_clock_and_the_closed_forms_agree(alpha: float, gamma: int, c: float
     """A token's time on the clock is that of the closed form; 6,000 rounds, 4 % is more than 5 standard errors."""
     cost = Rates(t=2, c=c)
     for beside, form in ((False, pipelines.sps), (True, pipelines.pearl)):
-        found = added_up(play(iid(alpha, gamma, beside), cost), cost)
-        assert found.elapsed / found.n_new == pytest.approx(2 * form(alpha, gamma, c), rel=0.04)
-        assert found.speedup == pytest.approx(c * 2 * found.n_new / found.elapsed)
-        assert found.overlap_efficiency == pytest.approx(1.0 if beside else 0.0, abs=1e-9)
+        totals = added_up(play(iid(alpha, gamma, beside), cost), cost)
+        assert totals.elapsed / totals.n_new == pytest.approx(2 * form(alpha, gamma, c), rel=0.04)
+        assert totals.speedup == pytest.approx(c * 2 * totals.n_new / totals.elapsed)
+        assert totals.overlap_efficiency == pytest.approx(1.0 if beside else 0.0, abs=1e-9)
 
 
 def test_plain_decoding_is_its_own_measure() -> None:
     cost = Rates(t=0.5, c=7, kappa_p=0.1, sync=1)
-    found = added_up(play(run_facts(make_events(Recipe(shape="none"))), cost), cost)
-    assert (found.speedup, found.bubble_target) == (pytest.approx(1), pytest.approx(0))
-    assert found.bubble_draft is None
+    totals = added_up(play(run_facts(make_events(Recipe(shape="none"))), cost), cost)
+    assert (totals.speedup, totals.bubble_target) == (pytest.approx(1), pytest.approx(0))
+    assert totals.bubble_draft is None
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree"])
@@ -288,7 +288,7 @@ def test_early_exit_has_another_clock() -> None:
 
 
 def test_rates_of_a_calibration() -> None:
-    found = Rates.of(Calibration(t_ns=2_000_000, c=5.0, kappa_q=-0.01, kappa_p=0.2))
-    assert found == Rates(t=0.002, c=5.0, kappa_q=0.0, kappa_p=0.2)
-    assert found.target(3) == pytest.approx(0.01 * 1.4)
-    assert found.draft(4) == 0.002
+    measured = Rates.of(Calibration(t_ns=2_000_000, c=5.0, kappa_q=-0.01, kappa_p=0.2))
+    assert measured == Rates(t=0.002, c=5.0, kappa_q=0.0, kappa_p=0.2)
+    assert measured.target(3) == pytest.approx(0.01 * 1.4)
+    assert measured.draft(4) == 0.002

@@ -11,29 +11,29 @@ PASS = 1000  # nanoseconds of a plain round
 
 def ran(rule: Pausing, n: int, passes: float, tokens: int) -> tuple[list[bool], list[str]]:
     """`n` rounds, of which those that draft take so many passes and bring so many tokens; and what it said."""
-    drafted, said = [], []
+    drafted, notices = [], []
     for number in range(1, n + 1):
         drafted.append(rule.drafts)
         words = rule.take(
             number, round(passes * PASS) if drafted[-1] else PASS, tokens if drafted[-1] else 1, drafted[-1]
         )
-        said += [words] if words else []
-    return drafted, said
+        notices += [words] if words else []
+    return drafted, notices
 
 
 def test_what_pays_is_never_paused() -> None:
-    drafted, said = ran(Pausing(), 200, 1.9, 2)
+    drafted, notices = ran(Pausing(), 200, 1.9, 2)
     assert drafted == [False] * FIRST + [True] * (200 - FIRST)
-    assert not said
+    assert not notices
 
 
 def test_what_does_not_pay_pauses_longer_and_longer_and_says_so() -> None:
-    drafted, said = ran(Pausing(), 1000, 1.9, 1)
+    drafted, notices = ran(Pausing(), 1000, 1.9, 1)
     pauses = [len(run) for run in "".join("d" if one else "p" for one in drafted[FIRST:]).split("d") if run]
     assert pauses[:3] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
     assert max(pauses) == LONGEST
     first = FIRST + drafted[FIRST:].index(False)  # the round before it decided
-    assert said[0] == (
+    assert notices[0] == (
         f"not drafting: a round costs 1.9 plain passes and brings 1.0 tokens; next try at r{first + SHORTEST + 1}"
     )
     assert drafted[first + SHORTEST]
@@ -70,29 +70,29 @@ def test_another_prompt_is_not_read_before_the_last_one_is_paid(prompt: float) -
 @pytest.mark.parametrize("passes", [1.5, 3, 5, 9])
 def test_tries_lose_little_however_much_a_round_loses(passes: float) -> None:
     """Draft layers that nobody trained: four of them a round, and nothing is kept."""
-    drafted, said = ran(Pausing(), 20_000, passes, 1)
-    assert said[0].startswith(f"not drafting: a round costs {passes:.1f} plain passes and brings 1.0 tokens")
+    drafted, notices = ran(Pausing(), 20_000, passes, 1)
+    assert notices[0].startswith(f"not drafting: a round costs {passes:.1f} plain passes and brings 1.0 tokens")
     tries = sum(one and not before for before, one in pairwise(drafted))
     assert sum(drafted) * (passes - 1) <= BUDGET * 20_000 + tries * TOLERATED + 2 * passes
 
 
 def test_where_passes_are_timed_beside_every_first_round_drafts_and_is_judged_once_one_is() -> None:
     rule = Pausing(beside=True)
-    drafted, said = ran(rule, 20, 3, 1)
+    drafted, notices = ran(rule, 20, 3, 1)
     assert drafted == [True] * 20
-    assert not said, "nothing says yet what a plain pass takes"
+    assert not notices, "nothing says yet what a plain pass takes"
     rule.price(PASS)
-    drafted, said = ran(rule, 20, 3, 1)
+    drafted, notices = ran(rule, 20, 3, 1)
     assert not all(drafted)
-    assert said[0].startswith("not drafting: a round costs 3.0 plain passes")
+    assert notices[0].startswith("not drafting: a round costs 3.0 plain passes")
 
 
 def test_a_try_that_pays_ends_the_waiting() -> None:
     rule = Pausing()
     ran(rule, 20, 1.9, 1)
-    drafted, said = ran(rule, 100, 1.5, 3)
+    drafted, notices = ran(rule, 100, 1.5, 3)
     assert all(drafted[drafted.index(True) :])
-    assert said[0].startswith("drafting again: ")
+    assert notices[0].startswith("drafting again: ")
     assert rule.pause == 0
 
 
@@ -106,9 +106,9 @@ def test_one_hiccup_decides_nothing() -> None:
 def test_a_hiccup_makes_no_pause_endless() -> None:
     """In the last round but one before drafting pauses."""
     rule, hasty = Pausing(), Pausing()
-    for each, worst in ((rule, 5_000_000.0), (hasty, 1.4)):
+    for pausing, worst in ((rule, 5_000_000.0), (hasty, 1.4)):
         for number, passes in enumerate([1, 1, 1.4, 1.4, worst, 1.4, 1.4, 1.4], 1):
-            each.take(number, round(passes * PASS), 1, number > FIRST)
+            pausing.take(number, round(passes * PASS), 1, number > FIRST)
     assert hasty.pause == SHORTEST
     assert rule.pause <= 2 * SHORTEST
 

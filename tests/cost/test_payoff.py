@@ -17,11 +17,11 @@ def chances(alpha: float, to: int = 20, n: int = 1000, off: float = 0.0) -> dict
 @given(alphas, st.floats(1, 40), st.integers(1, 16))
 def test_equal_chances_give_the_exact_latency_of_drafting_then_verifying(alpha: float, c: float, own: int) -> None:
     costs = RoundCosts((1, 32), (c, c), step_s=1.0)
-    found = payoff(chances(alpha), costs, own)
-    assert found is not None
-    for gamma in found.gammas:
-        assert found.speeds[gamma] == pytest.approx(1 / pipelines.sps(alpha, gamma, c))
-    assert found.speeds[found.best] == max(found.speeds)
+    gain = payoff(chances(alpha), costs, own)
+    assert gain is not None
+    for gamma in gain.gammas:
+        assert gain.speeds[gamma] == pytest.approx(1 / pipelines.sps(alpha, gamma, c))
+    assert gain.speeds[gain.best] == max(gain.speeds)
 
 
 def test_a_position_is_reached_only_behind_all_before_it() -> None:
@@ -34,11 +34,11 @@ def test_what_no_draft_has_reached_is_carried_on_from_what_was() -> None:
         2: PositionChance(0.6, 0.5, 0.7, 30),
         3: PositionChance(0.1, 0.0, 0.9, LEAST_TESTS - 1),
     }
-    found = payoff(few, RoundCosts((1, 17), (1.0, 1.0), 0.0))
-    assert found is not None
-    assert found.reached == 2
+    gain = payoff(few, RoundCosts((1, 17), (1.0, 1.0), 0.0))
+    assert gain is not None
+    assert gain.reached == 2
     beyond = (0.9 * 90 + 0.6 * 30) / 120
-    assert found.speeds[3] == pytest.approx(1 + 0.9 + 0.9 * 0.6 * (1 + beyond))
+    assert gain.speeds[3] == pytest.approx(1 + 0.9 + 0.9 * 0.6 * (1 + beyond))
 
 
 def test_too_few_tests_say_nothing_and_wide_intervals_tell_nothing_apart() -> None:

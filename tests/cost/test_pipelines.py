@@ -42,9 +42,9 @@ class Coins:
 
 def agrees(cycles: Sequence[Cycle], expected: float) -> bool:
     top, bottom = np.array(cycles).T
-    found = top.sum() / bottom.sum()
-    error = math.sqrt(((top - found * bottom) ** 2).sum()) / bottom.sum()
-    return bool(abs(found - expected) < SIGMAS * error + 1e-12)
+    mean = top.sum() / bottom.sum()
+    error = math.sqrt(((top - mean * bottom) ** 2).sum()) / bottom.sum()
+    return bool(abs(mean - expected) < SIGMAS * error + 1e-12)
 
 
 def sps_rounds(alpha: float, gamma: int, c: float) -> Iterator[Cycle]:

@@ -76,9 +76,9 @@ def test_replay_equals_what_was_run(temperature: float, stops: bool) -> None:
         run_tokens = [len(done.tokens) for done in run.rounds()]
         costs = [next(f for f in facts if isinstance(f, ExitRound)) for facts in sink.rounds]
         assert run.new_tokens == text
-        found = list(rounds(table, setting, N, frozenset(eos)))
-        assert [done.n_new for done in found] == run_tokens
-        for done, cost in zip(found, costs, strict=True):
+        replayed = list(rounds(table, setting, N, frozenset(eos)))
+        assert [done.n_new for done in replayed] == run_tokens
+        for done, cost in zip(replayed, costs, strict=True):
             known = LAYERS + sum(done.exits)
             assert known <= cost.layer_calls <= known + done.more * setting.d_max
             if not done.more:

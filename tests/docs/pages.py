@@ -33,7 +33,7 @@ class Block:
 def blocks(page: Path, text: str | None = None) -> list[Block]:
     """All fenced blocks of a page, whatever their language. Raises ValueError for one that is never closed."""
     lines = (page.read_text("utf-8") if text is None else text).splitlines()
-    found: list[Block] = []
+    parts: list[Block] = []
     start, fence = -1, None
     for number, line in enumerate(lines):
         match = _FENCE.match(line)
@@ -41,7 +41,7 @@ def blocks(page: Path, text: str | None = None) -> list[Block]:
             start, fence = number, match
         elif fence is not None and match and match["ticks"] == fence["ticks"] and not match["language"].strip():
             marker = NOT_RUN.match(lines[start - 1]) if start else None
-            found.append(
+            parts.append(
                 Block(
                     page,
                     start + 1,
@@ -53,7 +53,7 @@ def blocks(page: Path, text: str | None = None) -> list[Block]:
             fence = None
     if fence is not None:
         raise ValueError(f"{page}:{start + 1}: this block is never closed")
-    return found
+    return parts
 
 
 def prose(page: Path) -> str:

@@ -38,16 +38,16 @@ def pipeline(line: str) -> Pipeline:
 
 def typed(text: str, prompt: str = "") -> list[Typed]:
     """The commands of a block. With a prompt (`$ `) other lines are what the command above them prints."""
-    found: list[Typed] = []
+    lines: list[Typed] = []
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith(prompt):
             words = pipeline(line.removeprefix(prompt))
-            found += [Typed(words, "")] if words else []
-        elif found:
-            found[-1] = found[-1]._replace(printed=found[-1].printed + line + "\n")
+            lines += [Typed(words, "")] if words else []
+        elif lines:
+            lines[-1] = lines[-1]._replace(printed=lines[-1].printed + line + "\n")
         else:
             raise ValueError(f"'{line}' stands before any command")
-    return found
+    return lines
 
 
 def parse(args: list[str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Any]:
@@ -76,10 +76,10 @@ def parse(args: list[str], monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Any]
 
 def flags() -> dict[str, set[str]]:
     """Every option of every command, by the words that name the command."""
-    found: dict[str, set[str]] = {}
+    by_command: dict[str, set[str]] = {}
     for name, command in _commands(group, ""):
-        found[name] = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts)}
-    return found
+        by_command[name] = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts)}
+    return by_command
 
 
 def _commands(of: click.Group, before: str) -> Iterator[tuple[str, click.Command]]:
@@ -92,10 +92,10 @@ def _commands(of: click.Group, before: str) -> Iterator[tuple[str, click.Command
             yield from _commands(command, f"{before}{name} ")
 
 
-def prints(told: str, real: str) -> bool:
+def prints(promised: str, real: str) -> bool:
     """Whether `real` is what a page says is printed: `…` on a line of its own is any lines, times may differ."""
     pattern = ""
-    for line in told.splitlines():
+    for line in promised.splitlines():
         exact = re.escape(line.rstrip())
         pattern += (
             r"(?:.*\n)*?" if line == "…" else re.sub(r"(\\ )+(\d+|\\?\.\d+)\\ ms", r" +[\\d.,]+ ms", exact) + r" *\n"

@@ -249,7 +249,7 @@ def test_a_wrong_command_in_a_sentence_is_caught(span: str) -> None:
 
 def _begins_one(flag: str, every: set[str]) -> bool:
     """`--adapt-*`: all that begin so."""
-    return flag.endswith("*") and any(each.startswith(flag[:-1]) for each in every)
+    return flag.endswith("*") and any(first.startswith(flag[:-1]) for first in every)
 
 
 # What must fail: a test that follows pages is worth what it would catch.

@@ -87,8 +87,8 @@ def test_the_readme_leads_to_every_page() -> None:
 
 
 def test_every_public_name_has_its_place_in_the_reference() -> None:
-    told = re.findall(r"^::: specviz\.(\w+)$", (DOCS / "extending.md").read_text("utf-8"), re.MULTILINE)
-    assert sorted(told) == sorted(set(specviz.__all__) - {"__version__"})
+    names = re.findall(r"^::: specviz\.(\w+)$", (DOCS / "extending.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(names) == sorted(set(specviz.__all__) - {"__version__"})
 
 
 def test_the_glossary_is_short_sorted_and_in_single_lines() -> None:
@@ -126,8 +126,8 @@ def test_every_measured_number_has_a_date_a_commit_and_a_machine() -> None:
 
 
 def test_the_limits_are_those_of_the_readers() -> None:
-    told = (DOCS / "traces.md").read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
-    told = " ".join(told.split())
-    assert f"{STREAMED_MB} MB of plain text ({KEPT_MB} MB in the terminal and the browser" in told
-    assert f"a round {MOST_IN_A_ROUND:,} records" in told
-    assert f"may have {UPLOAD_MB} MB, and may unpack to {INFLATED_MB}." in told
+    limits = (DOCS / "traces.md").read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    limits = " ".join(limits.split())
+    assert f"{STREAMED_MB} MB of plain text ({KEPT_MB} MB in the terminal and the browser" in limits
+    assert f"a round {MOST_IN_A_ROUND:,} records" in limits
+    assert f"may have {UPLOAD_MB} MB, and may unpack to {INFLATED_MB}." in limits

@@ -40,7 +40,7 @@ def _told(path: Path) -> Iterator[str]:
 
 def missing(path: Path, ends: set[str]) -> list[str]:
     """Files that `path` names and `ends`, every ending of every path of the repository, has not."""
-    named = {name.removeprefix("./") for told in _told(path) for name in FILE.findall(told)}
+    named = {name.removeprefix("./") for text in _told(path) for name in FILE.findall(text)}
     return sorted(named - ends - ELSEWHERE)
 
 
@@ -56,5 +56,5 @@ def test_what_is_named_is_in_the_repository() -> None:
     tracked = _tracked()
     ends = {"/".join(parts[start:]) for name in tracked for parts in [name.split("/")] for start in range(len(parts))}
     kinds = {".py", ".c", ".h", ".js", ".css", ".tcss", ".toml", ".sh"}
-    found = {name: lost for name in tracked if Path(name).suffix in kinds and (lost := missing(ROOT / name, ends))}
-    assert not found, found
+    lost_names = {name: lost for name in tracked if Path(name).suffix in kinds and (lost := missing(ROOT / name, ends))}
+    assert not lost_names, lost_names

@@ -69,8 +69,8 @@ def test_a_folded_run_is_loaded_when_it_is_opened(site: dict[str, str], tmp_path
 
 def test_the_front_page_plays_a_recording_where_others_see_a_picture(site: dict[str, str]) -> None:
     front = (DOCS / "index.md").read_text("utf-8")
-    made = site_pages.on_page_markdown(front, None, None, None)  # type: ignore[arg-type]
-    assert 'src="play/explain-draft.html"' in made
+    page = site_pages.on_page_markdown(front, None, None, None)  # type: ignore[arg-type]
+    assert 'src="play/explain-draft.html"' in page
     assert "![" in front
-    assert "![" not in made
+    assert "![" not in page
     assert "tools/site_pages.py" in yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["hooks"]

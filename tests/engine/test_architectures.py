@@ -103,13 +103,13 @@ def test_attention_sinks_take_their_share() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"block_indices": torch.zeros(1)}, {"position_bias": torch.zeros(1)}, {"is_causal": False}]
+    "arguments", [{"block_indices": torch.zeros(1)}, {"position_bias": torch.zeros(1)}, {"is_causal": False}]
 )
-def test_an_unknown_argument_of_the_attention_is_refused_by_name(given: dict[str, Any]) -> None:
+def test_an_unknown_argument_of_the_attention_is_refused_by_name(arguments: dict[str, Any]) -> None:
     """Left out in silence it would give wrong text; what is without effect, or None, is taken."""
     row = torch.ones(1, 2, 3, 4)
-    with pytest.raises(ModelError, match=f"'{next(iter(given))}', which is not supported"):
-        attention.packed_attention(None, row, row, row, None, **given)
+    with pytest.raises(ModelError, match=f"'{next(iter(arguments))}', which is not supported"):
+        attention.packed_attention(None, row, row, row, None, **arguments)
     attention.packed_attention(None, row, row, row, None, sliding_window=4, is_causal=True, block_indices=None)
 
 

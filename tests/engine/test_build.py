@@ -62,7 +62,7 @@ def said(house: Path, name: str = "answer", longest: float = 60) -> str:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.rglob("*") if not each.is_dir() and each.name != "calls")
+    return sorted(path.name for path in folder.rglob("*") if not path.is_dir() and path.name != "calls")
 
 
 def compiler(house: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Callable[[], int]:
@@ -93,7 +93,7 @@ def test_a_damaged_library_is_made_again(house: Path, harm: str) -> None:
     whole = place.read_bytes()
     place.write_bytes(whole[: len(whole) // 3] if harm == "cut" else whole[:4096] + bytes(len(whole) - 4096))
     assert said(house) == "42"
-    assert [each.read_bytes() for each in (house / "cache").rglob("*.so")] == [whole]
+    assert [path.read_bytes() for path in (house / "cache").rglob("*.so")] == [whole]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_a_compiler_makes_badly_is_never_kept(
     first = said(house)
     assert why in first
     assert "\n" not in first
-    assert not [each for each in files(house / "cache") if not each.endswith(".failed")]
+    assert not [name for name in files(house / "cache") if not name.endswith(".failed")]
     assert said(house).startswith(first)
     assert calls() == 1
     (note,) = (house / "cache").rglob("*.failed")
@@ -133,8 +133,8 @@ def test_a_slow_compiler_is_waited_for_once(house: Path, monkeypatch: pytest.Mon
 
 def running(house: Path) -> list[str]:
     """Command lines of processes that have to do with the folder."""
-    found = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in found.splitlines() if str(house) in line]
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in lines.splitlines() if str(house) in line]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
@@ -210,8 +210,8 @@ def test_where_the_cache_will_not_do_it_is_kept_in_a_private_folder(
     calls = compiler(house, monkeypatch, f'exec {CC} "$@"')
     assert said(house) == "42"
     cache = folders()[0]
-    (made,) = cache.iterdir()
-    kept = made.rename(house / made.name)
+    (library,) = cache.iterdir()
+    kept = library.rename(house / library.name)
     cache.rmdir()
     cache.parent.rmdir()
     spoil(cache)
@@ -230,8 +230,8 @@ def test_where_the_cache_will_not_do_it_is_kept_in_a_private_folder(
 def test_a_file_that_others_may_change_is_not_loaded(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = compiler(house, monkeypatch, f'exec {CC} "$@"')
     assert said(house) == "42"
-    (made,) = (house / "cache").rglob("*.so")
-    made.chmod(0o777)
+    (library,) = (house / "cache").rglob("*.so")
+    library.chmod(0o777)
     assert said(house) == "42"
     assert calls() == 2
 
@@ -257,9 +257,9 @@ def test_a_disk_that_will_not_do_is_seen_before_anything_is_compiled(
         monkeypatch.setattr(build.tempfile, "TemporaryFile", full)
     source = (house / "answer.c",)
     assert built("answer", source, FLAGS).answer() == 42
-    told = capfd.readouterr().err
-    assert ("noexec" if kind == "noexec" else "No space left") in told
-    assert str(house / "temporary") in told
+    err = capfd.readouterr().err
+    assert ("noexec" if kind == "noexec" else "No space left") in err
+    assert str(house / "temporary") in err
     assert built("answer", source, FLAGS).answer() == 42
     assert calls() == 1
     monkeypatch.setattr(build, "folders", lambda: [house / "cache" / name for name in ("a", "b")])
@@ -278,11 +278,11 @@ def test_what_nobody_uses_any_more_is_removed(house: Path) -> None:
         age = 86400 * (29 if name == recent else 31)
         os.utime(cache / name, (time.time() - age,) * 2)
     assert said(house) == "42"
-    (made,) = (each for each in cache.iterdir() if each.name.startswith("answer"))
-    assert {each.name for each in cache.iterdir()} == {recent, "not ours.so", made.name}
-    os.utime(made, (time.time() - 86400 * 40,) * 2)
+    (library,) = (path for path in cache.iterdir() if path.name.startswith("answer"))
+    assert {path.name for path in cache.iterdir()} == {recent, "not ours.so", library.name}
+    os.utime(library, (time.time() - 86400 * 40,) * 2)
     assert said(house) == "42"
-    assert time.time() - made.stat().st_mtime < 3600, "what is used is not removed"
+    assert time.time() - library.stat().st_mtime < 3600, "what is used is not removed"
 
 
 def test_a_compiler_may_bring_arguments(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,9 +294,9 @@ def test_a_compiler_may_bring_arguments(house: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("named", ["nosuch -m64", "nosuch", "'"])
 def test_one_that_is_not_there_is_told(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", named)
-    found = find_compiler()
-    assert found.words == (CC,)
-    assert found.remark == f"CC={named}: there is no such program; {CC} builds the kernel"
+    cc = find_compiler()
+    assert cc.words == (CC,)
+    assert cc.remark == f"CC={named}: there is no such program; {CC} builds the kernel"
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(NoKernel, match=r"no C compiler here \(CC="):
         find_compiler()

@@ -18,28 +18,28 @@ def pair() -> FactoryModels:
 
 
 def test_both_models_are_timed_at_every_width() -> None:
-    found = cal.calibrate(pair(), None, patience_s=0)
-    assert found is not None
-    assert found.widths == list(cal.WIDTHS)
-    assert len(found.target_ns) == len(found.draft_ns) == len(cal.WIDTHS)
-    assert min(found.target_ns + found.draft_ns) > 0
-    assert found.t_ns == found.draft_ns[0]
-    assert found.c == found.target_ns[0] / found.draft_ns[0]
-    assert found.repeats == cal.LEAST, "no time: the fewest, and the record says so"
+    calibration = cal.calibrate(pair(), None, patience_s=0)
+    assert calibration is not None
+    assert calibration.widths == list(cal.WIDTHS)
+    assert len(calibration.target_ns) == len(calibration.draft_ns) == len(cal.WIDTHS)
+    assert min(calibration.target_ns + calibration.draft_ns) > 0
+    assert calibration.t_ns == calibration.draft_ns[0]
+    assert calibration.c == calibration.target_ns[0] / calibration.draft_ns[0]
+    assert calibration.repeats == cal.LEAST, "no time: the fewest, and the record says so"
 
 
 def test_without_a_draft_model_there_is_no_ratio() -> None:
     models = pair()
-    found = cal.calibrate(FactoryModels(models.target, None, 200), None, patience_s=0)
-    assert found is not None
-    assert (found.t_ns, found.c, found.kappa_q, found.draft_ns) == (None, None, None, [])
-    assert found.kappa_p is not None
+    calibration = cal.calibrate(FactoryModels(models.target, None, 200), None, patience_s=0)
+    assert calibration is not None
+    assert (calibration.t_ns, calibration.c, calibration.kappa_q, calibration.draft_ns) == (None, None, None, [])
+    assert calibration.kappa_p is not None
 
 
 def test_it_measures_a_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
     models, count = pair(), list[Any]()
     measure = cal._measure
-    monkeypatch.setattr(cal, "_measure", lambda *given: count.append(given) or measure(*given))
+    monkeypatch.setattr(cal, "_measure", lambda *args: count.append(args) or measure(*args))
     first, second = (cal.calibrate(models, None, patience_s=0) for _ in range(2))
     assert first is not None
     assert second is not None
@@ -52,10 +52,10 @@ def test_it_measures_a_pair_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_climbing_drafter_brings_its_own_clock() -> None:
     clock = Clock((1, 4), (10.4, 20.0), (5.0, 6.0), 3.2, 1.0)
     models = pair()
-    found = cal.calibrate(models, SimpleNamespace(clock=clock), patience_s=0)  # type: ignore[arg-type]
-    assert found is not None
-    assert (found.exit_widths, found.layer_ns, found.final_ns) == ([1, 4], [10, 20], [5, 6])
-    assert (found.test_ns, found.pass_ns) == (3, 1)
+    calibration = cal.calibrate(models, SimpleNamespace(clock=clock), patience_s=0)  # type: ignore[arg-type]
+    assert calibration is not None
+    assert (calibration.exit_widths, calibration.layer_ns, calibration.final_ns) == ([1, 4], [10, 20], [5, 6])
+    assert (calibration.test_ns, calibration.pass_ns) == (3, 1)
     again = cal.calibrate(models, None, patience_s=0)
     assert again is not None
     assert again.layer_ns == [], "the remembered record is not written into"
@@ -82,11 +82,11 @@ def test_every_width_is_timed_equally_often_and_the_warm_up_is_left_out() -> Non
 
 def test_a_slow_target_is_timed_once_at_few_widths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cal, "SLOW_NS", 0)
-    found = cal.calibrate(pair(), None)
-    assert found is not None
-    assert found.widths == list(cal.FEW)
-    assert (found.repeats, len(found.target_ns), len(found.draft_ns)) == (1, 2, 2)
-    assert found.kappa_p is not None
+    calibration = cal.calibrate(pair(), None)
+    assert calibration is not None
+    assert calibration.widths == list(cal.FEW)
+    assert (calibration.repeats, len(calibration.target_ns), len(calibration.draft_ns)) == (1, 2, 2)
+    assert calibration.kappa_p is not None
 
 
 def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,19 +100,19 @@ def test_where_exact_rows_are_padded_a_pass_without_padding_is_timed_too(monkeyp
         return once(model, cache, token, width, siblings)
 
     monkeypatch.setattr(cal, "_once", noted)
-    found = cal.calibrate(FactoryModels(target, None, 200), None, 0.0, cal.ENDS)
-    assert found is not None
-    assert found.widths == list(cal.ENDS)
-    assert found.plain_ns is not None
-    assert found.plain_ns <= found.target_ns[0]
+    calibration = cal.calibrate(FactoryModels(target, None, 200), None, 0.0, cal.ENDS)
+    assert calibration is not None
+    assert calibration.widths == list(cal.ENDS)
+    assert calibration.plain_ns is not None
+    assert calibration.plain_ns <= calibration.target_ns[0]
     assert set(rows) == {(1, 15), (17, 0), (1, 0)}
     assert target.backend.widths == BatchWidths(16), "the model itself stays exact"
 
 
 def test_without_padding_there_is_no_other_plain_pass() -> None:
-    found = cal.calibrate(pair(), None, patience_s=0)
-    assert found is not None
-    assert found.plain_ns is None
+    calibration = cal.calibrate(pair(), None, patience_s=0)
+    assert calibration is not None
+    assert calibration.plain_ns is None
 
 
 def test_a_remembered_measurement_tells_its_age(monkeypatch: pytest.MonkeyPatch) -> None:

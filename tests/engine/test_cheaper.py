@@ -80,8 +80,8 @@ def test_angles_that_depend_on_the_longest_position_are_asked_every_time() -> No
     rope = Dynamic()
     table = RopeTable(rope)
     for last in (5, 90):
-        found = table.at(torch.zeros(1, 2, 4), [4, last], torch.tensor([[4, last]]))
-        assert found[1].max() == last
+        angles = table.at(torch.zeros(1, 2, 4), [4, last], torch.tensor([[4, last]]))
+        assert angles[1].max() == last
     assert rope.asked == 2
 
 
@@ -108,9 +108,9 @@ def rounds_at(level: Level, temperature: float) -> list[RoundResult]:
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
 def test_what_a_draft_model_thought_is_worked_out_for_records_only(temperature: float) -> None:
     for done in rounds_at("summary", temperature):
-        found = draft_rows(done, 0, None).confidences
+        confidences = draft_rows(done, 0, None).confidences
         for node in done.draft.nodes:
-            assert found[node.id] == pytest.approx(float(node.raw.double().log_softmax(-1)[node.token]), abs=1e-4)
+            assert confidences[node.id] == pytest.approx(float(node.raw.double().log_softmax(-1)[node.token]), abs=1e-4)
             assert (node.logq is None) == (temperature == 0)
     for done in rounds_at("none", temperature):
         assert [(n.raw, n.logq, n.log_conf) for n in done.draft.nodes] == [(None, None, None)] * len(done.draft.nodes)

@@ -151,7 +151,7 @@ def test_a_packed_layer_is_corrected_by_loras_in_it(rank: int) -> None:
     if adapter is None:
         return
     text = [(7 * k * k + 3 * k + 5) % plain.vocab for k in range(60)]
-    whole, wanted, bare = (_fed(each, text, [60]) for each in (adapter, corrected, plain))
+    whole, wanted, bare = (_fed(model, text, [60]) for model in (adapter, corrected, plain))
     assert float((whole - wanted).norm() / wanted.norm()) < 0.05 < float((bare - wanted).norm() / wanted.norm())
     for widths in ([1, 5, 2, 40, 7], [13, 6, 4, 3]):
         assert torch.equal(_fed(adapter, text, widths), whole)
@@ -176,8 +176,8 @@ def test_a_path_has_the_bits_of_its_text_in_any_tree(dtype: torch.dtype, seed: i
         for _ in range(rng.randrange(3)):
             rows.add(rng.randrange(adapter.vocab), rng.randrange(-1, len(rows)))
         path.append(rows.add(token, path[-1] if path else -1))
-    found = rows.take()[path]
-    assert torch.equal(found, _fed(adapter, text, [1])[-depth:])
+    row = rows.take()[path]
+    assert torch.equal(row, _fed(adapter, text, [1])[-depth:])
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -208,9 +208,9 @@ def test_states_are_kept_before_a_layer_of_which_a_part_is_left_out(skips: SkipS
     visible = torch.ones(3, 3, dtype=torch.bool).tril().numpy()
     stops, cache = [1, 2, model.n_layers], model.new_cache(4)
     inputs = model.inputs(hidden, [0, 1, 2], visible, [0, 1, 2])
-    found = model.forward(hidden, inputs, model.new_cache(4), 0, stops)
+    states = model.forward(hidden, inputs, model.new_cache(4), 0, stops)
     wanted = in_steps(lambda rows, lo, hi: model.forward(rows, inputs, cache, lo, [hi])[0], hidden, 0, stops)
-    assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(states, wanted, strict=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -240,12 +240,12 @@ def test_the_best_tokens_of_a_packed_head_have_the_logits_of_the_head_itself() -
         return
     noise = torch.Generator().manual_seed(5)
     hidden = torch.randn(1, 9, 64, generator=noise).bfloat16()
-    found, exact, rough = twin.logits(hidden), whole.logits(hidden), twin.head.rough(twin.norm(hidden))[0].float()
+    logits, exact, rough = twin.logits(hidden), whole.logits(hidden), twin.head.rough(twin.norm(hidden))[0].float()
     best = rough.topk(SHARP, -1).indices
-    assert torch.equal(found.gather(1, best), exact.gather(1, best))
-    differ = (found != rough).sum(1)
+    assert torch.equal(logits.gather(1, best), exact.gather(1, best))
+    differ = (logits != rough).sum(1)
     assert bool((differ <= 4 * SHARP).all()), "more than what may be the best is scored again"
-    assert bool((found != exact).any()), "nothing was packed"
+    assert bool((logits != exact).any()), "nothing was packed"
 
 
 @torch.inference_mode()
@@ -256,12 +256,12 @@ def test_parts_that_are_left_out_add_nothing() -> None:
         return
     skips = SkipSet(frozenset({2, 4}), frozenset({3, 4}))
     text = [9, 3, 7, 200, 41]
-    found, wanted = (
+    ours, wanted = (
         ForwardBatch(model, model.new_cache(8)) for model in (SkippedModel(adapter, skips), SkippedModel(plain, skips))
     )
-    for rows in (found, wanted):
+    for rows in (ours, wanted):
         rows.add_line(text)
-    assert torch.allclose(found.take(), wanted.take(), atol=1e-4)
+    assert torch.allclose(ours.take(), wanted.take(), atol=1e-4)
 
 
 def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> None:
@@ -281,9 +281,9 @@ def test_a_model_is_exact_with_it_and_its_own_modules_are_left_as_they_are() -> 
 
 @pytest.mark.parametrize("kind", ["mistral", "gpt2", "gemma2"])
 def test_what_it_does_not_know_stays_torchs(kind: str) -> None:
-    found = kernel_backend(in_direct_form(ModelAdapter(build(kind).requires_grad_(False))))
-    assert isinstance(found, NotCompiled)
-    assert not found.warns
+    backend = kernel_backend(in_direct_form(ModelAdapter(build(kind).requires_grad_(False))))
+    assert isinstance(backend, NotCompiled)
+    assert not backend.warns
 
 
 def test_without_a_compiler_torch_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,10 +307,10 @@ def test_whatever_it_meets_is_told_and_torch_multiplies(error: Exception, monkey
         raise error
 
     monkeypatch.setattr(passes, "_functions_for", meet)
-    found = kernel_backend(_adapter())
-    assert isinstance(found, NotCompiled)
-    assert found.warns
-    assert f"({type(error).__name__}: {error})" in found.why
+    backend = kernel_backend(_adapter())
+    assert isinstance(backend, NotCompiled)
+    assert backend.warns
+    assert f"({type(error).__name__}: {error})" in backend.why
 
 
 def test_norms_without_weights_are_the_librarys(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_threads_share_the_work_and_change_no_bit(dtype: torch.dtype) -> None:
             return all(torch.equal(_fed(adapter, text, [5, 1, 30]), whole) for _ in range(8))
 
     with ThreadPoolExecutor(2) as pool:
-        assert all(each.result() for each in [pool.submit(beside) for _ in range(2)])
+        assert all(job.result() for job in [pool.submit(beside) for _ in range(2)])
     if hasattr(os, "fork"):
         torch.set_num_threads(2)
         rows, weight = torch.ones(3, 64, dtype=dtype), torch.ones(500, 64, dtype=dtype)

@@ -44,14 +44,14 @@ def test_models_with_a_template_answer_and_the_embedded_pair_goes_on(chatty: Pai
     assert embedded.target.tokenizer.chat_template, "it has a template all the same"
     assert not wants_chat(embedded.target, None)
     assert wants_chat(embedded.target, True)
-    told = [WorkerLoop(pair, lambda event: None).catalogue() for pair in (chatty, embedded)]
-    assert [(one.chat, one.talks) for one in told] == [(True, True), (True, False)]
+    catalogues = [WorkerLoop(pair, lambda event: None).catalogue() for pair in (chatty, embedded)]
+    assert [(one.chat, one.talks) for one in catalogues] == [(True, True), (True, False)]
 
 
 def test_the_template_is_part_of_the_prompt_in_the_trace(chatty: Pair) -> None:
-    told: list[Event] = []
-    list(LocalRun(chatty, Start(prompt="hi", method="ngram", knobs=KNOBS), told.append).rounds())
-    (prefill,) = (event for event in told if isinstance(event, Prefill))
+    events: list[Event] = []
+    list(LocalRun(chatty, Start(prompt="hi", method="ngram", knobs=KNOBS), events.append).rounds())
+    (prefill,) = (event for event in events if isinstance(event, Prefill))
     assert chatty.target.tokenizer.decode(prefill.prompt) == "<s>user:hi</s><s>assistant:"
     assert prefill.text == "hi"
 
@@ -61,8 +61,8 @@ def test_a_conversation_that_goes_on_says_what_one_from_the_start_would(
     method: str, chatty: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = _run(chatty, "ab ab", method=method)
-    said = (Said(role="user", text="ab ab"), Said(role="assistant", text=first.answer))
-    fresh = _run(chatty, "and?", said, method=method)
+    history = (Said(role="user", text="ab ab"), Said(role="assistant", text=first.answer))
+    fresh = _run(chatty, "and?", history, method=method)
     cache = first.session.cache
     whole = fresh.session.prompt
     held = cache.holds(whole[:-1])
@@ -70,7 +70,7 @@ def test_a_conversation_that_goes_on_says_what_one_from_the_start_would(
     fed = []
     add = KVCache.add
     monkeypatch.setattr(KVCache, "add", lambda self, token, parent: (fed.append(token), add(self, token, parent))[1])
-    went_on = _run(chatty, "and?", said, cache, method)
+    went_on = _run(chatty, "and?", history, cache, method)
     monkeypatch.undo()
     assert went_on.tokens == fresh.tokens
     assert fed[: len(whole) - 1 - held] == list(whole[held:-1]), "only what was new of the prompt was fed"
@@ -112,6 +112,6 @@ def test_an_answer_is_without_the_mark_that_ends_it(chatty: Pair) -> None:
 
 def test_a_conversation_without_a_template_is_refused(tmp_path: Path) -> None:
     pair = load_pair(save(build("llama"), tmp_path / "plain"), needs_draft=False, dtype="float32", threads=1)
-    said = (Said(role="user", text="a"), Said(role="assistant", text="b"))
+    history = (Said(role="user", text="a"), Said(role="assistant", text="b"))
     with pytest.raises(SpecvizError, match="a conversation goes through the tokenizer's chat template"):
-        _run(pair, "c", said)
+        _run(pair, "c", history)

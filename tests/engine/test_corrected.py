@@ -52,10 +52,10 @@ def loaded(folder: Path, dtype: str = "float64") -> Pair:
 
 
 def test_it_says_what_the_corrected_layers_say(folder: Path) -> None:
-    found = loaded(folder)
-    assert found.draft is not None
+    pair = loaded(folder)
+    assert pair.draft is not None
     whole = build("llama", seed=1, num_hidden_layers=4).double()
-    whole.load_state_dict(found.target.adapter.model.state_dict())
+    whole.load_state_dict(pair.target.adapter.model.state_dict())
     whole.model.layers = torch.nn.ModuleList([whole.model.layers[k] for k in LAYERS])
     ids = torch.arange(12)[None]
     with torch.inference_mode():
@@ -63,33 +63,33 @@ def test_it_says_what_the_corrected_layers_say(folder: Path) -> None:
         stored = load_file(folder / "draft" / "model.safetensors")
         for place in range(2):
             for name in ("self_attn.q_proj", "mlp.down_proj"):
-                down, up = (stored[f"model.layers.{place}.{name}.{each}"].double() for each in ("down", "up"))
+                down, up = (stored[f"model.layers.{place}.{name}.{side}"].double() for side in ("down", "up"))
                 whole.model.layers[place].get_submodule(name).weight += up @ down
-        want, said = whole(ids, use_cache=False).logits, found.draft.adapter.model(ids, use_cache=False).logits
-    assert torch.allclose(said, want, atol=1e-9)
+        want, got = whole(ids, use_cache=False).logits, pair.draft.adapter.model(ids, use_cache=False).logits
+    assert torch.allclose(got, want, atol=1e-9)
     assert (uncorrected - want).abs().max() > 1e-2
 
 
 def test_the_target_stays_as_it_is_and_its_weights_are_shared(folder: Path) -> None:
     alone = load(str(folder / "target"), "target", None, "float64").adapter.model.state_dict()
-    found = loaded(folder)
-    beside = found.target.adapter.model.state_dict()
+    pair = loaded(folder)
+    beside = pair.target.adapter.model.state_dict()
     assert all(alone[name].equal(beside[name]) for name in alone)
-    assert found.draft is not None
-    theirs = {weight.data_ptr() for weight in found.target.adapter.model.parameters()}
-    own = [name for name, weight in found.draft.adapter.model.named_parameters() if weight.data_ptr() not in theirs]
+    assert pair.draft is not None
+    theirs = {weight.data_ptr() for weight in pair.target.adapter.model.parameters()}
+    own = [name for name, weight in pair.draft.adapter.model.named_parameters() if weight.data_ptr() not in theirs]
     assert {name.rpartition(".")[2] for name in own} == {"down", "up"}
 
 
 def test_a_packed_layer_is_corrected_by_all_that_its_correction_says(folder: Path) -> None:
     """A correction a hundred times as large: what four bits lose of the weights is nothing beside it."""
-    found = loaded(folder, "bfloat16").draft
-    assert found is not None
-    linear = found.adapter.model.model.layers[1].mlp.down_proj
+    pair = loaded(folder, "bfloat16").draft
+    assert pair is not None
+    linear = pair.adapter.model.model.layers[1].mlp.down_proj
     assert isinstance(linear, CorrectedLinear)
     with torch.no_grad():
         linear.correction.up *= 100
-    direct = QuantisedAdapter(ModelAdapter(found.adapter.model)).layers[1]
+    direct = QuantisedAdapter(ModelAdapter(pair.adapter.model)).layers[1]
     assert isinstance(direct, DirectLayer)
     rows = torch.randn(5, linear.in_features, generator=torch.Generator().manual_seed(1)).bfloat16()
     want = linear(rows).detach()
@@ -167,7 +167,7 @@ def _beyond(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (_renamed, "the correction of 'model.layers.0.self_attn.q_proj' does not fit its target"),
         (
@@ -179,15 +179,15 @@ def _beyond(tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
     ],
 )
 def test_corrections_that_do_not_fit_are_refused_in_a_line(
-    folder: Path, tmp_path: Path, change: Change, told: str
+    folder: Path, tmp_path: Path, change: Change, message: str
 ) -> None:
     shutil.copytree(folder / "draft", tmp_path / "draft")
-    weights, said = tmp_path / "draft/model.safetensors", tmp_path / "draft" / shared_ends.FILE
-    tensors, facts = load_file(weights), json.loads(said.read_text("utf-8"))
+    weights, path = tmp_path / "draft/model.safetensors", tmp_path / "draft" / shared_ends.FILE
+    tensors, facts = load_file(weights), json.loads(path.read_text("utf-8"))
     change(tensors, facts)
     save_file(tensors, weights)
-    said.write_text(json.dumps(facts), encoding="utf-8")
-    with pytest.raises(ModelError, match=told) as error:
+    path.write_text(json.dumps(facts), encoding="utf-8")
+    with pytest.raises(ModelError, match=message) as error:
         load_pair(str(folder / "target"), str(tmp_path / "draft"))
     assert "\n" not in str(error.value)
 

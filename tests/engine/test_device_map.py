@@ -111,9 +111,9 @@ def test_a_target_that_fits_is_loaded_as_any_other(whole: Pair) -> None:
 
 
 def test_a_draft_in_few_bits_is_packed_from_disk(whole: Pair, spread: Pair) -> None:
-    wanted, found = (decoded(Pair(pair.target, self_draft(pair.target)), "draft") for pair in (whole, spread))
-    assert found.tokens == wanted.tokens
-    assert found.totals["n_rounds"] == wanted.totals["n_rounds"]
+    wanted, got = (decoded(Pair(pair.target, self_draft(pair.target)), "draft") for pair in (whole, spread))
+    assert got.tokens == wanted.tokens
+    assert got.totals["n_rounds"] == wanted.totals["n_rounds"]
 
 
 @pytest.mark.parametrize("arch", ["llama", "gemma3", "gpt2", "gpt_neox"])
@@ -184,9 +184,9 @@ def test_a_cache_holds_each_layer_where_it_computes() -> None:
 
 
 def test_ends_that_do_not_fit_are_told_in_one_line() -> None:
-    with free_memory(2_000_000), pytest.raises(ModelError, match="embedding and head take 3 MB") as told:
+    with free_memory(2_000_000), pytest.raises(ModelError, match="embedding and head take 3 MB") as raised:
         load_pair(device=AUTO, needs_draft=False)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_limits_are_no_longer_taken() -> None:
@@ -201,10 +201,10 @@ def test_layers_fill_the_devices_in_turn_and_ends_stay_together() -> None:
     with torch.device("meta"):
         model = build_plain("llama")
     n_bytes = sum(weight.numel() for weight in model.parameters()) * 4
-    found = device_map("--target it", model, {"cpu": int(n_bytes * 0.8)})
-    layers = [found[f"model.layers.{index}"] for index in range(3)]
+    places = device_map("--target it", model, {"cpu": int(n_bytes * 0.8)})
+    layers = [places[f"model.layers.{index}"] for index in range(3)]
     assert layers == sorted(layers), "layers go to disk from the last"
     assert layers[-1] == "disk"
-    assert {place for name, place in found.items() if ".layers." not in name} == {"cpu"}
-    assert {"lm_head", "model.embed_tokens", "model.norm"} <= set(found)
+    assert {place for name, place in places.items() if ".layers." not in name} == {"cpu"}
+    assert {"lm_head", "model.embed_tokens", "model.norm"} <= set(places)
     assert device_map("--target it", model, {"cpu": 2 * n_bytes}) == {}

@@ -40,11 +40,14 @@ def logits(adapter: ModelAdapter) -> torch.Tensor:
 @pytest.mark.parametrize("arch", ["llama", "mistral", "qwen2", "qwen3"])
 def test_it_gives_the_library_s_numbers_to_the_last_bit(arch: str, dtype: torch.dtype) -> None:
     adapter = ModelAdapter(build(arch, seed=1, dtype=dtype, intermediate_size=WHOLE))
-    before, said = logits(adapter), {name: each.clone() for name, each in adapter.model.state_dict().items()}
+    before, before_weights = (
+        logits(adapter),
+        {name: weights.clone() for name, weights in adapter.model.state_dict().items()},
+    )
     backend = direct_backend(adapter)
     assert backend is not None
     assert torch.equal(logits(adapter.with_backend(backend)), before)
-    assert all(torch.equal(each, said[name]) for name, each in adapter.model.state_dict().items())
+    assert all(torch.equal(weights, before_weights[name]) for name, weights in adapter.model.state_dict().items())
 
 
 @pytest.mark.parametrize("arch", ["gemma2", "gpt2", "gpt_neox", "phi3"])
@@ -57,23 +60,25 @@ def test_a_layer_of_another_kind_stays_the_library_s(arch: str) -> None:
 
 def test_weights_lie_in_memory_once_and_are_saved_as_they_were(tmp_path: Path) -> None:
     adapter = ModelAdapter(build("llama", seed=1, dtype=torch.float32, intermediate_size=WHOLE))
-    wanted = {name: each.clone() for name, each in adapter.model.state_dict().items()}
+    wanted = {name: weights.clone() for name, weights in adapter.model.state_dict().items()}
     backend = direct_backend(adapter)
     assert backend is not None
     direct, attention = direct_layers(backend)[0], adapter.layers[0].self_attn
     joined = direct.dense[0].weight.untyped_storage().data_ptr()
     parts = (attention.q_proj, attention.k_proj, attention.v_proj)
     assert {part.weight.untyped_storage().data_ptr() for part in parts} == {joined}
-    save_file({name: each.contiguous() for name, each in adapter.model.state_dict().items()}, tmp_path / "weights")
-    found = load_file(tmp_path / "weights")
-    assert all(torch.equal(each, wanted[name]) for name, each in found.items())
+    save_file(
+        {name: weights.contiguous() for name, weights in adapter.model.state_dict().items()}, tmp_path / "weights"
+    )
+    tensors = load_file(tmp_path / "weights")
+    assert all(torch.equal(weights, wanted[name]) for name, weights in tensors.items())
 
 
 class _Sloppy(direct_layer.DirectLayer):
     """One that is a bit off."""
 
-    def __call__(self, hidden: torch.Tensor, *given: Any, **named: Any) -> torch.Tensor:
-        out = super().__call__(hidden, *given, **named)
+    def __call__(self, hidden: torch.Tensor, *args: Any, **named: Any) -> torch.Tensor:
+        out = super().__call__(hidden, *args, **named)
         return torch.nextafter(out, out + 1)
 
 

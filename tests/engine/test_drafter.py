@@ -60,13 +60,13 @@ def test_the_drafter_of_every_method_is_one() -> None:
 
 def test_no_drafter_has_a_name_that_is_nearly_a_hook() -> None:
     """A misspelt hook would be silent: a public method that differs from a hook by an underscore or an s."""
-    found = 0
+    n = 0
     for folder in pkgutil.iter_modules(methods.__path__):
         if folder.ispkg and importlib.util.find_spec(f"{methods.__name__}.{folder.name}.drafter"):
             module = importlib.import_module(f"{methods.__name__}.{folder.name}.drafter")
             for kind in vars(module).values():
                 if inspect.isclass(kind) and issubclass(kind, Drafter):
-                    found += 1
+                    n += 1
                     own = {name for name in vars(kind) if not name.startswith("_")} - HOOKS
                     assert not {name for name in own if name.replace("_", "") in HOOKS or f"{name}s" in HOOKS}, kind
-    assert found > len(all_methods()) / 2
+    assert n > len(all_methods()) / 2

@@ -64,15 +64,15 @@ def rates(bfloat16: float, float32: float) -> DtypeRates:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted"),
+    ("chosen", "wanted"),
     [(rates(117, 62), "bfloat16"), (rates(36, 54), "float32"), (rates(100, 105), "bfloat16")],
     ids=["faster", "slower", "hardly slower"],
 )
 def test_by_what_this_machine_multiplies_faster(
-    found: DtypeRates, wanted: str, half: str, monkeypatch: pytest.MonkeyPatch
+    chosen: DtypeRates, wanted: str, half: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by the names of its instructions; what is asked for stays, and is warned of where it loses."""
-    monkeypatch.setattr(dtype_speed, "_measured", lambda _: found)
+    monkeypatch.setattr(dtype_speed, "_measured", lambda _: chosen)
     pair = load_pair(half, needs_draft=False)
     assert pair.target.info.dtype == wanted
     assert pair.speed is not None
@@ -121,5 +121,5 @@ def test_a_hub_model_is_asked_for_its_headers(monkeypatch: pytest.MonkeyPatch) -
     answers: list[Any] = [Counter({"BF16": 30_000_000, "F32": 1000}), Counter({"F32": 30_000_000}), Counter()]
     monkeypatch.setattr(hub, "snapshot", lambda name: None)
     monkeypatch.setattr(hub, "stored", lambda name: answers.pop(0))
-    found = [pick_dtype(None, CPU, "owner/name") for _ in range(3)]
-    assert found == [torch.bfloat16, torch.float32, torch.float32]
+    picked = [pick_dtype(None, CPU, "owner/name") for _ in range(3)]
+    assert picked == [torch.bfloat16, torch.float32, torch.float32]

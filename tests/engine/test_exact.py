@@ -75,9 +75,9 @@ def one_thread() -> Iterator[None]:
 def exact(arch: str = "llama", dtype: torch.dtype = torch.float32, device: str = "cpu", **changes: Any) -> ModelAdapter:
     model = build(arch, seed=1, dtype=dtype, **{"max_position_embeddings": 640, **changes}).to(device)
     adapter = in_direct_form(ModelAdapter(model))
-    backend, said = make_exact(adapter)
-    assert (said == BITWISE) == (backend.widths is not None)
-    assert said == BITWISE or said in {f"up to rounding ({why})" for why in proof._WHY}
+    backend, reason = make_exact(adapter)
+    assert (reason == BITWISE) == (backend.widths is not None)
+    assert reason == BITWISE or reason in {f"up to rounding ({why})" for why in proof._WHY}
     return adapter.with_backend(backend)
 
 
@@ -87,12 +87,12 @@ def padded(adapter: ModelAdapter) -> ModelAdapter:
 
 
 @torch.no_grad()
-def as_promised(adapter: ModelAdapter, found: torch.Tensor, wanted: torch.Tensor) -> bool:
+def as_promised(adapter: ModelAdapter, ours: torch.Tensor, wanted: torch.Tensor) -> bool:
     """Whether two results `[n, ..]` for the same rows are as the header says: of equal bits, or near."""
     if adapter.backend.widths is not None:
-        return torch.equal(found, wanted)
+        return torch.equal(ours, wanted)
     spread = tolerance(adapter.dtype) * float(wanted.float().std())
-    return found.shape == wanted.shape and float((found - wanted).float().abs().max()) <= spread
+    return ours.shape == wanted.shape and float((ours - wanted).float().abs().max()) <= spread
 
 
 def assert_decided(adapter: ModelAdapter, mine: Decided, theirs: Decided) -> None:
@@ -182,10 +182,10 @@ def test_a_path_in_a_tree_has_the_bits_of_the_line(dtype: torch.dtype) -> None:
     for n_nodes in (6, 40, 90, 257):
         rng = random.Random(n_nodes)
         out, cache = fed(adapter, text, [61])
-        found = [out]
+        rows = [out]
         while cache.length < len(text) - 1:
-            found.append(on_tree(adapter, cache, text, n_nodes, rng))
-        logits = torch.cat(found)
+            rows.append(on_tree(adapter, cache, text, n_nodes, rng))
+        logits = torch.cat(rows)
         assert as_promised(adapter, logits, line[: len(logits)]), n_nodes
 
 
@@ -225,10 +225,10 @@ def parts(adapter: ModelAdapter) -> int:
     text = [(7 * k * k + 5) % 250 for k in range(300)]
     line, _ = fed(adapter, text, [300])
     out, cache = fed(adapter, text, [61])
-    found, rng = [out], random.Random(3)
+    rows, rng = [out], random.Random(3)
     while cache.length < len(text) - 1:
-        found.append(on_tree(adapter, cache, text, 40, rng))
-    logits = torch.cat(found)
+        rows.append(on_tree(adapter, cache, text, 40, rng))
+    logits = torch.cat(rows)
     return int((logits != line[: len(logits)]).any(1).sum())
 
 
@@ -239,12 +239,12 @@ def test_a_cache_of_16_bits_adds_up_what_one_of_32_does(monkeypatch: pytest.Monk
 
     def both(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any) -> torch.Tensor:
         assert key.dtype == value.dtype == torch.bfloat16
-        found = real(query, key, value, *rest)
+        attended = real(query, key, value, *rest)
         wide, fewer = (
             real(query, key.to(way).float(), value.to(way).float(), *rest) for way in (key.dtype, torch.float8_e4m3fn)
         )
-        seen.append((torch.equal(found, wide), torch.equal(found, fewer)))
-        return found
+        seen.append((torch.equal(attended, wide), torch.equal(attended, fewer)))
+        return attended
 
     monkeypatch.setattr(packed, "exact_attention", both)
     for short in (0, 1024):
@@ -337,7 +337,7 @@ def test_the_proof_names_why_rows_are_not_exact(failing: int, monkeypatch: pytes
     """What failed in the best of plans; the adapter is left as it was without."""
     owners = [(Products, "hold"), (Attention, "lines_hold"), (Attention, "paths_hold"), (proof, "rows_hold")]
     for k, (owner, name) in enumerate(owners):
-        monkeypatch.setattr(owner, name, lambda *given, holds=k != failing: holds)
+        monkeypatch.setattr(owner, name, lambda *args, holds=k != failing: holds)
     adapter = exact()
     assert adapter.backend.widths is None
     words = ("products", "attention", "sums over keys", "whole rows")[failing]

@@ -23,15 +23,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[ModelAdapter]:
     """The models that were tried, with an answer at once."""
-    found: list[ModelAdapter] = []
+    adapters: list[ModelAdapter] = []
 
     def trial(adapter: ModelAdapter) -> tuple[Backend, str]:
-        found.append(adapter)
+        adapters.append(adapter)
         return adapter.backend.exact(BatchWidths(4, threads=1)), BITWISE
 
     monkeypatch.setattr(proof, "make_exact", trial)
     monkeypatch.setattr(proof, "rows_hold", lambda adapter: True)
-    return found
+    return adapters
 
 
 def model(seed: int = 0, dtype: torch.dtype = torch.float32, width: int = 64) -> ModelAdapter:

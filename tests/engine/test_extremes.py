@@ -46,8 +46,8 @@ def test_a_draft_model_with_the_shorter_context_stops_drafting(
     plain = LocalRun(pair, Start(prompt=prompt, method="ar", knobs={"max_new_tokens": 10}), lambda event: None)
     list(plain.rounds())
     assert run.tokens == plain.tokens
-    assert all(len(each.draft) == 0 for each in done if each.n > 65)
-    assert any(len(each.draft) for each in done) == (n_prompt < 64)
+    assert all(len(outcome.draft) == 0 for outcome in done if outcome.n > 65)
+    assert any(len(outcome.draft) for outcome in done) == (n_prompt < 64)
 
 
 @pytest.mark.parametrize("block", [3, 8])
@@ -61,7 +61,7 @@ def test_a_long_prompt_is_fed_in_blocks(block: int, monkeypatch: pytest.MonkeyPa
     run = session(target, draft, prompt, gamma=1, max_new_tokens=20)
     widths: list[int] = []
     for adapter in (run.target, run.parts.models.draft):
-        adapter.layers[0].register_forward_pre_hook(lambda module, given: widths.append(given[0].shape[1]))
+        adapter.layers[0].register_forward_pre_hook(lambda module, argument: widths.append(argument[0].shape[1]))
     assert run.generate() == want
     assert max(widths) <= block + 1
 

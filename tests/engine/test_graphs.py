@@ -78,7 +78,7 @@ def fed(adapter: ModelAdapter, widths: list[int], taps: tuple[int, ...] = ()) ->
 @torch.inference_mode()
 def on_trees(adapter: ModelAdapter, n_nodes: int, upto: int) -> Tensor:
     """Logits of the text behind its first 61 tokens, each computed in a tree of other branches; its path is kept."""
-    rng, cache, found = random.Random(n_nodes), adapter.new_cache(720), []
+    rng, cache, outputs = random.Random(n_nodes), adapter.new_cache(720), []
     rows = ForwardBatch(adapter, cache)
     rows.add_line(TEXT[:61])
     rows.take()
@@ -92,9 +92,9 @@ def on_trees(adapter: ModelAdapter, n_nodes: int, upto: int) -> Tensor:
                 path.append(rows.add(TEXT[first + len(path)], path[-1]))
             else:
                 rows.add(rng.randrange(VOCAB), rng.randrange(max(0, len(rows) - 30), len(rows)))
-        found.append(rows.take()[path])
+        outputs.append(rows.take()[path])
         cache.follow(TEXT[: first + len(path)])
-    return torch.cat(found)[: upto - 61]
+    return torch.cat(outputs)[: upto - 61]
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen3", "gemma2", "gemma3", "mistral", "gpt2", "gpt_neox", "phi3"])
@@ -114,26 +114,26 @@ def test_nothing_of_the_python_that_was_recorded_is_needed() -> None:
     wanted, trees = fed(adapter, [1] * 40)[0], on_trees(adapter, 9, 72)
     below = adapter.backend
     assert isinstance(below, TorchBackend | ExactBackend)
-    made = GraphBackend(adapter, below, capture := FxCapture())
-    adapter = adapter.with_backend(made)
+    graphs = GraphBackend(adapter, below, capture := FxCapture())
+    adapter = adapter.with_backend(graphs)
     for widths in ([1] * 40, [7, 8, 5, 20]):
         assert as_promised(adapter, fed(adapter, widths)[0], wanted)
     assert as_promised(adapter, on_trees(adapter, 9, 72), trees)
-    assert made.failed == ""
+    assert graphs.failed == ""
     assert capture.n_replayed > 2 * capture.n_recorded
 
 
 def _as_ordinary(adapter: ModelAdapter, capture: RunAgain) -> None:
     wanted, held, _ = fed(adapter, [1] * 110)
     trees = on_trees(adapter, 23, 110)
-    adapter, made = graphed(adapter, capture)
+    adapter, graphs = graphed(adapter, capture)
     for widths in ([3, 5, 2, 40, 60], [7] * 15 + [5], [1] * 110):
         logits, cache, _ = fed(adapter, widths)
         assert as_promised(adapter, logits, wanted)
         for mine, its in zip(cache.buffers, held.buffers, strict=True):
             assert as_promised(adapter, mine[..., :110, :], its[..., :110, :])
     assert as_promised(adapter, on_trees(adapter, 23, 110), trees)
-    assert made.failed == ""
+    assert graphs.failed == ""
     assert capture.n_replayed > 110
 
 
@@ -142,9 +142,9 @@ def test_long_texts_and_wide_trees() -> None:
     plain = exact()
     for n_nodes in (6, 40, 90):
         wanted = on_trees(plain, n_nodes, 600)
-        adapter, made = graphed(plain)
+        adapter, graphs = graphed(plain)
         assert as_promised(adapter, on_trees(adapter, n_nodes, 600), wanted), n_nodes
-        assert made.failed == ""
+        assert graphs.failed == ""
 
 
 def test_without_exact_rows_they_are_near() -> None:
@@ -177,9 +177,9 @@ def test_recordings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     fed(other, [1, 2, 3, 5, 9, 17, 33] * 4)
     most = min(3, len(all_sizes) - 1)
     monkeypatch.setattr(passes, "MOST", most)
-    adapter, made = graphed(adapter)
+    adapter, graphs = graphed(adapter)
     assert as_promised(adapter, fed(adapter, [1, 2, 3, 5, 9, 17, 33] * 4)[0], wanted)
-    assert len(made) == most
+    assert len(graphs) == most
 
 
 @pytest.mark.parametrize("exactly", [True, False])
@@ -221,9 +221,9 @@ def test_states_on_the_way_are_the_same() -> None:
     adapter = exact()
     wanted = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
     adapter, _ = graphed(adapter)
-    found = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
-    assert as_promised(adapter, found[0], wanted[0])
-    assert all(as_promised(adapter, mine, its) for mine, its in zip(found[2], wanted[2], strict=True))
+    states = fed(adapter, [1, 4, 9, 1, 4], (0, 1, 2, 3))
+    assert as_promised(adapter, states[0], wanted[0])
+    assert all(as_promised(adapter, mine, its) for mine, its in zip(states[2], wanted[2], strict=True))
 
 
 @cache
@@ -252,25 +252,25 @@ def test_where_recording_fails_layers_run_one_by_one(capsys: pytest.CaptureFixtu
     """In the middle of a text: nothing is lost, and one line says so."""
     adapter = exact()
     wanted = fed(adapter, [1, 3] * 10)[0]
-    adapter, made = graphed(adapter)
-    made._capture = FailingCapture()
+    adapter, graphs = graphed(adapter)
+    graphs._capture = FailingCapture()
     assert as_promised(adapter, fed(adapter, [1, 3] * 10)[0], wanted)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "passes are not recorded" in said
-    assert "operation not permitted" in said
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "passes are not recorded" in err
+    assert "operation not permitted" in err
 
 
 def test_a_cache_without_a_spare_slot_is_not_written_beyond() -> None:
     """Rows of padding would stand where a token does."""
     adapter = rounded()
     wanted = fed(adapter, [3, 1])[0]
-    adapter, made = graphed(adapter)
+    adapter, graphs = graphed(adapter)
     with torch.inference_mode():
         rows = ForwardBatch(adapter, KVCache(adapter.n_layers, 200))
         rows.add_line(TEXT[:3])
         assert (rows.take() - wanted[:3]).abs().max() < 1e-4
-    assert len(made) == 0
+    assert len(graphs) == 0
 
 
 def test_what_is_not_taken() -> None:

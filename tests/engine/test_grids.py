@@ -117,16 +117,16 @@ def test_the_kernel_finds_torchs_grids_to_the_last_bit(
 ) -> None:
     """Whatever the weights are; with more groups than are taken at once, too."""
     weight = mixtures()[kind].to(stored)
-    found = four_bits(weight)
+    grid = four_bits(weight)
     used = []
     monkeypatch.setattr(grids, "_own_by_kernel", lambda *_: used.append(1))
     monkeypatch.setenv(COMPILE, "off")
     wanted = four_bits(weight)
     assert not used, "the other way was taken"
-    assert found.n_own == wanted.n_own
+    assert grid.n_own == wanted.n_own
     for name in ("levels", "step", "middle"):
-        assert torch.equal(getattr(found, name), getattr(wanted, name)), name
-    assert (kind in ("on", "one sided", "one value", "zeros")) <= (found.n_own > 0), "the control: a grid is there"
+        assert torch.equal(getattr(grid, name), getattr(wanted, name)), name
+    assert (kind in ("on", "one sided", "one value", "zeros")) <= (grid.n_own > 0), "the control: a grid is there"
 
 
 @pytest.mark.parametrize("compiler", ["false", "no-such-compiler-here"])
@@ -143,8 +143,8 @@ def test_without_a_compiler_grids_are_torchs(
         assert four_bits(noise(16, GROUP)).n_groups == 16
     finally:
         grid_kernels._kernels.cache_clear()
-    said = "specviz: building the kernel, some seconds, once …\n" if compiler == "false" else ""
-    assert capfd.readouterr() == ("", said)
+    announced = "specviz: building the kernel, some seconds, once …\n" if compiler == "false" else ""
+    assert capfd.readouterr() == ("", announced)
 
 
 @pytest.mark.skipif(grid_kernel(noise(1, GROUP)) is None, reason="no C compiler here")
@@ -179,10 +179,10 @@ def test_products_are_those_of_the_grid(shape: tuple[int, int]) -> None:
     weight, bias = noise(*shape), noise(shape[0], seed=3)
     linear = Int4Linear(weight, bias)
     for rows in (noise(1, shape[1]), noise(2, 3, shape[1])):
-        found = linear(rows.bfloat16()).float()
-        assert found.shape == (*rows.shape[:-1], shape[0])
+        product = linear(rows.bfloat16()).float()
+        assert product.shape == (*rows.shape[:-1], shape[0])
         wanted = rows @ weight.t() + bias
-        assert float((found - wanted).std() / wanted.std()) < 0.15
+        assert float((product - wanted).std() / wanted.std()) < 0.15
 
 
 @pytest.mark.usefixtures("kernel")
@@ -203,8 +203,8 @@ def test_a_product_in_four_bits_is_that_of_its_grid_and_of_a_row_alone() -> None
     for n in (1, 2, 3, 4, 5, 9):
         rows = noise(n, 96, seed=n).bfloat16()
         rows[0, :GROUP] *= 100  # a group of its own step
-        found, wanted = linear(rows), rows.float() @ grid.weight().t()
+        product, wanted = linear(rows), rows.float() @ grid.weight().t()
         lost = rows.float().view(n, -1, GROUP).abs().amax(2).repeat_interleave(GROUP, 1) @ grid.weight().abs().t()
-        assert bool(((found - wanted).abs() <= lost / 254 + wanted.abs() / 128).all())
+        assert bool(((product - wanted).abs() <= lost / 254 + wanted.abs() / 128).all())
         if linear.is_ours:
-            assert torch.equal(torch.cat([linear(row[None]) for row in rows]), found)
+            assert torch.equal(torch.cat([linear(row[None]) for row in rows]), product)

@@ -68,11 +68,13 @@ def refused(name: str) -> str:
 
 def test_without_a_connection_the_hub_is_asked_once(cache: Path, network: list[str], good: Path) -> None:
     """Not five times for each of several files, with waits between."""
-    said = refused(NAME)
-    assert said.startswith(f"--target {NAME}: no such folder here, not in the hub's cache, and the hub does not answer")
+    refusal = refused(NAME)
+    assert refusal.startswith(
+        f"--target {NAME}: no such folder here, not in the hub's cache, and the hub does not answer"
+    )
     assert len(network) == 1
     assert network[0].endswith(f"/api/models/{NAME}")
-    assert "the embedded pair/target is used when no model is named" in said
+    assert "the embedded pair/target is used when no model is named" in refusal
     shutil.copytree(good, "pair/target")
     assert refused(NAME).endswith("; did you mean 'pair/target'?")
 

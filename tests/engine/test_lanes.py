@@ -217,13 +217,13 @@ def test_auto_probes_only_what_can_overlap(models: FactoryModels, monkeypatch: p
     monkeypatch.setattr(overlap_choice, "make_lanes", lambda name, m: calls.append(name) or inner(name, m))
     assert choose("auto", models, None).lanes.name == "serial"
     assert calls == []
-    found = choose("auto", models, Ahead(models))
-    assert set(found.probed_ms) == set(possible(models))
-    best = min(found.probed_ms, key=lambda name: found.probed_ms[name])
-    assert found.lanes.name in (best, "serial")
+    chosen = choose("auto", models, Ahead(models))
+    assert set(chosen.probed_ms) == set(possible(models))
+    best = min(chosen.probed_ms, key=lambda name: chosen.probed_ms[name])
+    assert chosen.lanes.name in (best, "serial")
     calls.clear()
     again = choose("auto", models, Ahead(models))
-    assert (again.probed_ms, calls) == (found.probed_ms, [found.lanes.name])
+    assert (again.probed_ms, calls) == (chosen.probed_ms, [chosen.lanes.name])
 
 
 def test_the_fastest_lanes_win_and_a_tie_is_serial(models: FactoryModels, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,9 +246,9 @@ def test_lanes_that_cannot_be_are_refused(models: FactoryModels) -> None:
 
 def test_lanes_without_anything_to_overlap_say_so(models: FactoryModels) -> None:
     """Asked for by name, with a method that drafts between passes: serial, and a warning."""
-    found = choose(possible(models)[-1], models, session(models.target, models.draft, PROMPT).drafter)
-    assert found.lanes.name == "serial"
-    assert "nothing to overlap" in (found.warning or "")
+    chosen = choose(possible(models)[-1], models, session(models.target, models.draft, PROMPT).drafter)
+    assert chosen.lanes.name == "serial"
+    assert "nothing to overlap" in (chosen.warning or "")
 
 
 def test_no_probe_without_a_pair_of_the_library(models: FactoryModels) -> None:

@@ -218,10 +218,10 @@ def test_first_tokens_as_plain_decoding_has_them(
 ) -> None:
     """The p-value is reported; refused is one below 1e-4, the false-alarm rate of choosing the seeds."""
     ours = texts_of(biased, 10_000, verifier=verifier, **LAYOUTS[layout])
-    found = p_value(plain, ours)
-    record_property("p_value", found)
-    print(f"{layout} {verifier}: p = {found:.3f}")
-    assert found > 1e-4
+    p = p_value(plain, ours)
+    record_property("p_value", p)
+    print(f"{layout} {verifier}: p = {p:.3f}")
+    assert p > 1e-4
 
 
 def test_the_draft_models_own_text_is_told_apart(biased: Any, plain: list[tuple[int, ...]]) -> None:

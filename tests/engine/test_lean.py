@@ -79,9 +79,9 @@ def test_a_process_that_others_share_imports_all(whole: Any) -> None:
 
 
 def test_what_was_left_out_is_there_when_it_is_asked_for() -> None:
-    said = told(_DECODED, _ASKED, _TELL)
-    assert said["indexed"] == 1
-    assert said["compiles"] == 2.0
+    reply = told(_DECODED, _ASKED, _TELL)
+    assert reply["indexed"] == 1
+    assert reply["compiles"] == 2.0
 
 
 _LIBRARY_ONLY = """

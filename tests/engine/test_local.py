@@ -95,7 +95,7 @@ def test_records_keep_their_promises(pair: Pair, start: dict[str, Any], tmp_path
     run, events = events_of(pair, **start)
     assert [e.i for e in events] == list(range(len(events)))
     assert isinstance(events[0], Header)
-    assert isinstance(next(each for each in events[1:] if not _of_the_machine(each)), Prefill)
+    assert isinstance(next(later for later in events[1:] if not _of_the_machine(later)), Prefill)
     assert isinstance(events[-1], End)
     assert "".join(t for c in of(events, Commit) for t in c.texts) == run.text
     assert [t for c in of(events, Commit) for t in c.tokens] == run.tokens
@@ -142,17 +142,17 @@ def test_every_verdict_can_be_decided_again(pair: Pair, start: dict[str, Any]) -
 def test_ratios_are_recorded_whatever_the_verifier(pair: Pair) -> None:
     """One draft, one set of `chain` records: what another verifier would have done can be worked out from any trace."""
     knobs = {"temperature": 0.9, "gamma": 5}
-    found = {}
+    ratios = {}
     for verifier in get_method("draft").fitting(get_method("draft").table.knobs(knobs).values):
         _, events = events_of(pair, verifier=verifier, knobs=knobs)
         chains = [e for e in of(events, Chain) if e.r == 1]
         assert len(chains) == 5
-        found[verifier] = [(e.node, e.log_r, e.cap_at, e.log_c, e.h, e.credit_naive) for e in chains]
+        ratios[verifier] = [(e.node, e.log_r, e.cap_at, e.log_c, e.h, e.credit_naive) for e in chains]
         if verifier in ("hsd", "blockwise"):
             thr = {e.node: e.thr for e in of(events, Verify) if e.r == 1}
             assert {e.node: e.h for e in chains} == thr
-    assert len(found) == 10
-    assert len({tuple(records) for records in found.values()}) == 1
+    assert len(ratios) == 10
+    assert len({tuple(records) for records in ratios.values()}) == 1
 
 
 def test_every_chain_from_the_root_has_ratios(pair: Pair) -> None:
@@ -230,8 +230,8 @@ def test_whatever_breaks_leaves_a_trace_that_ends(
     assert end.reason == reason
     assert ("out of memory" in (end.message or "")) == isinstance(error, RuntimeError)
     assert len(of(events, RoundEnd)) == end.totals["n_rounds"]
-    told = [w.code for w in of(events, Warn) if not _of_the_machine(w)]
-    assert told == (["aborted_round"] if at > 1 else [])
+    codes = [w.code for w in of(events, Warn) if not _of_the_machine(w)]
+    assert codes == (["aborted_round"] if at > 1 else [])
 
 
 def test_a_closed_pipe_is_cancelled(pair: Pair) -> None:
@@ -353,7 +353,7 @@ def test_global_state_is_left_alone(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "told"),
+    ("why", "warning"),
     [
         (NotCompiled("no C compiler here", True), "no C compiler here: passes are torch's, two to five times as slow"),
         (NotCompiled("/usr/bin/cc failed: no space", True), "cc failed: no space: passes are torch's"),
@@ -363,12 +363,12 @@ def test_global_state_is_left_alone(pair: Pair) -> None:
     ],
 )
 def test_a_compiler_that_is_all_that_lacks_is_told(
-    why: NotCompiled | None, told: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    why: NotCompiled | None, warning: str | None, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who has none would take a third of the speed for what there is."""
     pair = replace(pair, target=replace(pair.target, no_kernel=why))
     warned = [event.message for event in of(events_of(pair, method="ar")[1], Warn) if event.code == "kernel"]
-    assert [message[: len(told or "")] for message in warned] == ([told] if told else [])
+    assert [message[: len(warning or "")] for message in warned] == ([warning] if warning else [])
 
 
 def test_why_there_is_no_kernel_is_kept_from_loading(pair: Pair) -> None:

@@ -62,8 +62,8 @@ def test_the_kernel_works_in_what_was_predicted(pair: Pair, length: int) -> None
     kernel = kernel_of(adapter)
     own = kernel._functions
 
-    def working(*given: Any) -> int:
-        taken.append(own.forward_bytes(*given))
+    def working(*args: Any) -> int:
+        taken.append(own.forward_bytes(*args))
         return int(taken[-1])
 
     with pytest.MonkeyPatch.context() as patch:
@@ -95,8 +95,8 @@ def test_a_container_s_limit_is_the_free_memory(monkeypatch: pytest.MonkeyPatch,
     for limit, wanted in (("5000", 3000), ("1000", 0), ("max", None)):
         (tmp_path / "memory.max").write_text(limit)
         (tmp_path / "memory.current").write_text("2000")
-        found = free_bytes(CPU)
-        assert found == wanted if wanted is not None else found and found > 5000
+        free = free_bytes(CPU)
+        assert free == wanted if wanted is not None else free and free > 5000
     assert free_bytes(torch.device("meta")) is None
 
 
@@ -111,27 +111,27 @@ def events_of(pair: Pair, prepare: Callable[[LocalRun], Any], **knobs: Any) -> l
 
 def test_a_prompt_is_told_by_chunks_and_left_between_them(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:
     monkeypatch.setattr(rows, "BLOCK", 16)
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     runs: list[LocalRun] = []
 
     def watch(run: LocalRun) -> None:
-        run.on_prompt = lambda done, total: told.append((done, total))
+        run.on_prompt = lambda done, total: progress.append((done, total))
         runs.append(run)
 
     events = events_of(pair, watch, max_new_tokens=2)
     fed = len(runs[0].session.prompt) - 1
-    assert told == [(min(fed, 16 * k), fed) for k in range(1, -(-fed // 16) + 1)]
+    assert progress == [(min(fed, 16 * k), fed) for k in range(1, -(-fed // 16) + 1)]
     assert [(chunk.before, chunk.n_rows) for chunk in runs[0].session.chunks] == [
         (before, min(16, fed - before)) for before in range(0, fed, 16)
     ]
     assert not [event for event in events if isinstance(event, Warn) and event.code != "kernel"]
 
     def leave(run: LocalRun) -> None:
-        run.on_prompt = lambda done, total: run.stop("cancelled") if done == 32 else told.append((done, total))
+        run.on_prompt = lambda done, total: run.stop("cancelled") if done == 32 else progress.append((done, total))
 
-    told.clear()
+    progress.clear()
     events = events_of(pair, leave, max_new_tokens=2)
-    assert told == [(16, fed)], "nothing was fed behind"
+    assert progress == [(16, fed)], "nothing was fed behind"
     assert isinstance(events[-1], End)
     assert events[-1].reason == "cancelled"
 

@@ -57,9 +57,9 @@ def test_a_method_is_said_to_lack_something_exactly_where_it_cannot_start(own: P
 
 
 def test_the_embedded_pair_lacks_medusa_heads_alone(embedded: Pair) -> None:
-    (found,) = _lacking(embedded).items()
-    assert found[0] == "medusa"
-    assert found[1].text == (
+    (lacking,) = _lacking(embedded).items()
+    assert lacking[0] == "medusa"
+    assert lacking[1].text == (
         "no set of Medusa heads for the target pair/target: specviz train medusa, then give --drafter medusa"
     )
 
@@ -74,9 +74,9 @@ def test_the_command_is_one_that_the_program_has(own: Pair, embedded: Pair, name
         for target, folder in ((None, False), ("a b/t", True), ("o/t", False))
         for there in (False, True)
     ]
-    found = missing(all_methods()[name], own)
-    assert found is not None
-    for line in [*lines, found.command]:
+    lacking = missing(all_methods()[name], own)
+    assert lacking is not None
+    for line in [*lines, lacking.command]:
         for one in line.split(" && "):
             words = shlex.split(one)
             assert words[0] == "specviz"
@@ -90,10 +90,10 @@ def test_a_part_trained_as_told_is_found_where_it_was_put(own: Pair) -> None:
     part = all_methods()["medusa"].part
     assert part is not None
     adapter = own.target.adapter
-    found = missing_part(part, adapter)
-    assert found is not None
-    assert found.then == ""
-    assert f"--out '{_folder(own)}/medusa'" in found.command  # quoted: there is a space in it
+    lacking = missing_part(part, adapter)
+    assert lacking is not None
+    assert lacking.then == ""
+    assert f"--out '{_folder(own)}/medusa'" in lacking.command  # quoted: there is a space in it
     folder = _folder(own) / "medusa"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"target": "0" * 32}))

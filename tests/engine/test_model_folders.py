@@ -69,8 +69,8 @@ def test_the_library_is_never_allowed_to_run_code_of_a_folder() -> None:
     ):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained":
-                said = {each.arg: each.value for each in node.keywords}
-                flag = said.get("trust_remote_code")
+                keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+                flag = keywords.get("trust_remote_code")
                 assert isinstance(flag, ast.Constant), f"{path.name}:{node.lineno}"
                 assert flag.value is False, f"{path.name}:{node.lineno}"
                 calls += 1
@@ -169,16 +169,16 @@ def test_a_tensor_that_is_missing_is_named(good: Path, tmp_path: Path) -> None:
 
 
 def test_more_layers_in_the_config_than_in_the_weights(good: Path, tmp_path: Path) -> None:
-    said = refused(changed(copy(good, tmp_path), num_hidden_layers=4))
-    assert "9 of the weights" in said
-    assert "model.layers.3." in said
-    assert "config.json asks for more than the weight files hold" in said
+    refusal = refused(changed(copy(good, tmp_path), num_hidden_layers=4))
+    assert "9 of the weights" in refusal
+    assert "model.layers.3." in refusal
+    assert "config.json asks for more than the weight files hold" in refusal
 
 
 @pytest.mark.parametrize("name", ["num_hidden_layers", "vocab_size", "intermediate_size", "num_key_value_heads"])
 def test_a_number_far_beyond_the_weights_is_refused_before_it_is_built(name: str, good: Path, tmp_path: Path) -> None:
-    said = refused(changed(copy(good, tmp_path), **{name: 10**9}))
-    assert f"config.json: {name} is 1,000,000,000, and the" in said
+    refusal = refused(changed(copy(good, tmp_path), **{name: 10**9}))
+    assert f"config.json: {name} is 1,000,000,000, and the" in refusal
 
 
 def test_what_an_encoder_beside_the_text_has_is_bounded_too(good: Path, tmp_path: Path) -> None:
@@ -196,16 +196,18 @@ def test_packed_weights_are_narrower_than_their_config(good: Path, tmp_path: Pat
 
 def test_fewer_layers_in_the_config_than_in_the_weights(good: Path, tmp_path: Path) -> None:
     """Another model, whose text nobody's."""
-    said = refused(changed(copy(good, tmp_path), num_hidden_layers=2))
-    assert "config.json names 2 layers, and the weight files hold 1 more ('model.layers.2." in said
+    refusal = refused(changed(copy(good, tmp_path), num_hidden_layers=2))
+    assert "config.json names 2 layers, and the weight files hold 1 more ('model.layers.2." in refusal
 
 
 def test_a_tensor_that_the_model_has_no_place_for_is_told(good: Path, tmp_path: Path, cli: Cli) -> None:  # noqa: F811
     folder = rewritten(copy(good, tmp_path), lambda held: held.update(w_extra=torch.ones(1)))
     words = ("--method", "ar", "--prompt", "x", "--max-new-tokens", "2", "--record", tmp_path / "run")
     assert cli("run", "--target", folder, *words).code == 0
-    told = [event.message for event in read_events(tmp_path / "run") if isinstance(event, Warn)]
-    assert any("spoilt: a LlamaForCausalLM has no place for tensor 'w_extra': left out" in each for each in told)
+    messages = [event.message for event in read_events(tmp_path / "run") if isinstance(event, Warn)]
+    assert any(
+        "spoilt: a LlamaForCausalLM has no place for tensor 'w_extra': left out" in message for message in messages
+    )
 
 
 def test_a_file_without_any_right_tensor(good: Path, tmp_path: Path) -> None:
@@ -219,9 +221,9 @@ def test_a_model_without_a_language_head(kind: str, tmp_path: Path) -> None:
     folder = tmp_path / kind
     with torch.random.fork_rng():
         save(getattr(hf, kind)(hf.LlamaConfig(**COMMON)), folder)
-    said = refused(folder)
-    assert ("'lm_head.weight'" if kind == "LlamaModel" else kind) in said
-    assert "language head" in said
+    refusal = refused(folder)
+    assert ("'lm_head.weight'" if kind == "LlamaModel" else kind) in refusal
+    assert "language head" in refusal
 
 
 def test_a_head_that_is_tied_is_not_missing(tmp_path: Path) -> None:
@@ -247,9 +249,9 @@ def test_weights_that_are_no_numbers_with_a_point(
 
 def test_a_shape_that_does_not_fit_is_named_in_one_line(good: Path, tmp_path: Path) -> None:
     """The library says: "For details look at the above report!"."""
-    said = refused(changed(copy(good, tmp_path), intermediate_size=64))
-    assert "is [32, 48], config.json makes it [32, 64]" in said
-    assert "above report" not in said
+    refusal = refused(changed(copy(good, tmp_path), intermediate_size=64))
+    assert "is [32, 48], config.json makes it [32, 64]" in refusal
+    assert "above report" not in refusal
 
 
 def test_buffers_of_other_types_are_no_weights(tmp_path: Path) -> None:
@@ -283,30 +285,30 @@ def test_weights_that_are_no_numbers_are_named(name: str, value: float, good: Pa
 
 @pytest.mark.parametrize("layers", [0, -2, "two", 2.5, True])
 def test_a_number_of_layers_that_is_none(layers: Any, good: Path, tmp_path: Path) -> None:
-    said = refused(changed(copy(good, tmp_path), num_hidden_layers=layers))
-    assert f"num_hidden_layers is {layers!r}; give a whole number of at least 1" in said
+    refusal = refused(changed(copy(good, tmp_path), num_hidden_layers=layers))
+    assert f"num_hidden_layers is {layers!r}; give a whole number of at least 1" in refusal
 
 
 @pytest.mark.parametrize("ends", ["x", [0, [1]], 1.5, True, {}])
 def test_an_end_of_text_that_is_no_token(ends: Any, good: Path, tmp_path: Path) -> None:
-    said = refused(changed(copy(good, tmp_path), "generation_config.json", eos_token_id=ends))
-    assert f"generation_config.json: eos_token_id is {ends!r}; give a token's id, or a list of ids" in said
+    config = refused(changed(copy(good, tmp_path), "generation_config.json", eos_token_id=ends))
+    assert f"generation_config.json: eos_token_id is {ends!r}; give a token's id, or a list of ids" in config
 
 
-@pytest.mark.parametrize("given", [[1], {}, {"weight_map": [1]}, {"weight_map": {"lm_head.weight": 5}}])
-def test_an_index_of_another_shape(given: Any, good: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", [[1], {}, {"weight_map": [1]}, {"weight_map": {"lm_head.weight": 5}}])
+def test_an_index_of_another_shape(index: Any, good: Path, tmp_path: Path) -> None:
     folder = copy(good, tmp_path)
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
-    (folder / "model.safetensors.index.json").write_text(json.dumps(given))
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert "model.safetensors.index.json" in refused(folder)
 
 
 @pytest.mark.parametrize(
-    "given", [{"hidden_act": "nosuch"}, {"rope_parameters": {"rope_type": "nosuch", "rope_theta": 1e4}}]
+    "settings", [{"hidden_act": "nosuch"}, {"rope_parameters": {"rope_type": "nosuch", "rope_theta": 1e4}}]
 )
-def test_what_the_library_does_not_know_is_no_bare_word(given: Any, good: Path, tmp_path: Path) -> None:
-    said = refused(changed(copy(good, tmp_path), **given))
-    assert "a value in its JSON files is none that the library knows (KeyError: 'nosuch')" in said
+def test_what_the_library_does_not_know_is_no_bare_word(settings: Any, good: Path, tmp_path: Path) -> None:
+    refusal = refused(changed(copy(good, tmp_path), **settings))
+    assert "a value in its JSON files is none that the library knows (KeyError: 'nosuch')" in refusal
 
 
 def test_a_gguf_file_in_a_folder_and_one_that_is_none(tmp_path: Path) -> None:

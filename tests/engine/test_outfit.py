@@ -32,9 +32,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 def run_of(pair: Pair, method: str, knobs: dict[str, Any] | None = None, **start: Any) -> tuple[LocalRun, list[Event]]:
     """A short run to its end, and its records as a reader sees them."""
     lines: list[bytes] = []
-    given = {"max_new_tokens": 8, **(knobs or {})}
+    settings = {"max_new_tokens": 8, **(knobs or {})}
     run = LocalRun(
-        pair, Start(prompt="ab ab ab", method=method, knobs=given, **start), lambda e: lines.append(encode(e))
+        pair, Start(prompt="ab ab ab", method=method, knobs=settings, **start), lambda e: lines.append(encode(e))
     )
     for _ in run.rounds():
         pass
@@ -100,7 +100,7 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "level", "told"),
+    ("method", "level", "measures"),
     [
         ("specbranch", "summary", True),
         ("specbound", "full", True),
@@ -108,15 +108,15 @@ def test_parts_and_weights_are_named(pair: Pair) -> None:
         ("ar", "full", False),
     ],
 )
-def test_costs_stand_between_header_and_prompt(pair: Pair, method: str, level: Any, told: bool) -> None:
+def test_costs_stand_between_header_and_prompt(pair: Pair, method: str, level: Any, measures: bool) -> None:
     """Once, for methods whose views ask for them, and once more with what was timed behind the text; never where
     nothing is recorded."""
     _, events = run_of(pair, method, level=level)
     costs = {k: event for k, event in enumerate(events) if isinstance(event, Calibration)}
     prefill = next(k for k, event in enumerate(events) if isinstance(event, Prefill))
     last = max(k for k, event in enumerate(events) if isinstance(event, RoundEnd))
-    assert [(0 < place < prefill, place > last) for place in costs] == [(True, False), (False, True)][: 2 * told]
-    assert [bool(event.behind_ns) for event in costs.values()] == [False, True][: 2 * told]
+    assert [(0 < place < prefill, place > last) for place in costs] == [(True, False), (False, True)][: 2 * measures]
+    assert [bool(event.behind_ns) for event in costs.values()] == [False, True][: 2 * measures]
 
 
 def test_costs_come_behind_the_text_of_other_chains_but_not_for_who_stops_them(pair: Pair) -> None:
@@ -136,11 +136,11 @@ def test_where_exact_rows_are_padded_their_price_is_known_before_the_text(pair: 
     adapter = pair.target.adapter
     padded = adapter.with_backend(adapter.backend.exact(BatchWidths(16)))
     pair = replace(pair, target=replace(pair.target, adapter=padded))
-    for method, told in (("ngram", True), ("ar", False)):
+    for method, measures in (("ngram", True), ("ar", False)):
         _, events = run_of(pair, method)
         costs = [event for event in events[:3] if isinstance(event, Calibration)]
-        assert len(costs) == told
-        assert all(each.plain_ns and each.plain_ns <= each.target_ns[0] for each in costs)
+        assert len(costs) == measures
+        assert all(cost.plain_ns and cost.plain_ns <= cost.target_ns[0] for cost in costs)
 
 
 def test_the_lanes_of_a_run_are_in_its_header(pair: Pair) -> None:
@@ -176,8 +176,8 @@ def test_writing_down_records_is_no_part_of_the_round(pair: Pair, monkeypatch: p
     slow = 30_000_000
     inner = prepare.make_drafter
 
-    def made(*given: Any) -> Any:
-        drafter = inner(*given)
+    def made(*args: Any) -> Any:
+        drafter = inner(*args)
         observe = drafter.observe
         drafter.observe = lambda seen: (time.sleep(slow / 1e9), observe(seen))
         return drafter

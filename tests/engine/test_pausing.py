@@ -69,9 +69,9 @@ def test_pausing_changes_no_text(pair: Pair, name: str, temperature: float) -> N
 def test_why_a_paused_round_has_no_draft_says_what_was_said_as_it_began(pair: Pair) -> None:
     start = Start(prompt=PROMPT, method="ngram", knobs={"max_new_tokens": 12}, level="full")
     run = fold(decoded(pair, start, Turns())[1])
-    told = {record.r: closing_words(run, RoundTree(record)) for record in run.rounds}
+    sentences = {record.r: closing_words(run, RoundTree(record)) for record in run.rounds}
     paused = [record.r for record in run.rounds if record.end and record.end.draft_end == "pausing"]
-    assert [told[r].partition(";")[0] for r in paused if r > 3] == ["A word" for r in paused if r > 3] != []
+    assert [sentences[r].partition(";")[0] for r in paused if r > 3] == ["A word" for r in paused if r > 3] != []
 
 
 def test_where_the_text_depends_on_what_is_drafted_every_round_drafts(pair: Pair) -> None:

@@ -38,8 +38,8 @@ def noise(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Ten
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def gap(found: Tensor, wanted: Tensor) -> float:
-    return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+def gap(ours: Tensor, wanted: Tensor) -> float:
+    return float((ours.double() - wanted.double()).norm() / wanted.double().norm())
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -57,14 +57,14 @@ def test_every_row_comes_from_where_it_is_said(dtype: torch.dtype, n: int) -> No
     call.copy(few, sums)
     call.add(two, sums, RowChoice.CYCLE)
     a, b = noise(n, 16, seed=1, dtype=dtype), noise(2 * n, 16, seed=2, dtype=dtype)
-    found = [torch.full((rows, wide), 7.0, dtype=dtype) for rows, wide in ((2 * n, 80), (2, 80), (2 * n, 16))]
-    call.build().run(n, {one: a, few: b, out: found[0], tail: found[1], sums: found[2]})
+    outputs = [torch.full((rows, wide), 7.0, dtype=dtype) for rows, wide in ((2 * n, 80), (2, 80), (2 * n, 16))]
+    call.build().run(n, {one: a, few: b, out: outputs[0], tail: outputs[1], sums: outputs[2]})
     fixed = noise(2, 16, seed=3).to(dtype)
     shifted = b.view(n, 2, 16)[:, [0, 0]].reshape(2 * n, 16)
     wanted = torch.cat([a.repeat_interleave(2, 0), b, fixed.repeat(n, 1), shifted, b], 1)
-    assert torch.equal(found[0], wanted)
-    assert torch.equal(found[1], wanted[-2:])
-    assert torch.equal(found[2], b + fixed.repeat(n, 1))
+    assert torch.equal(outputs[0], wanted)
+    assert torch.equal(outputs[1], wanted[-2:])
+    assert torch.equal(outputs[2], b + fixed.repeat(n, 1))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -75,31 +75,31 @@ def test_numbers_are_those_of_torch(dtype: torch.dtype, threads: int) -> None:
     packed = dtype == torch.bfloat16
     matrix = matrix_of(weight, packed)
     call = GraphBuilder(dtype)
-    x, wide, made, out = call.table(32), call.table(64), call.table(48), call.table(48)
+    x, wide, multiplied, out = call.table(32), call.table(64), call.table(48), call.table(48)
     call.copy(x, wide)
     call.norm(x, wide, gain, 1e-6, 32)
-    call.product(wide, made, matrix)
-    call.silu(made)
-    call.widen(made, out)
-    rows, found = noise(7, 32, seed=6, dtype=dtype), torch.empty(7, 48)
+    call.product(wide, multiplied, matrix)
+    call.silu(multiplied)
+    call.widen(multiplied, out)
+    rows, ours = noise(7, 32, seed=6, dtype=dtype), torch.empty(7, 48)
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        call.build().run(7, {x: rows, out: found})
+        call.build().run(7, {x: rows, out: ours})
     finally:
         torch.set_num_threads(before)
     read = torch.cat([rows, nn.functional.rms_norm(rows, (32,), gain, 1e-6)], 1)
     known = four_bits(weight).weight() if packed else weight
     product = nn.functional.linear(read.float(), known.float())
-    assert 0 < gap(found, nn.functional.silu(product)) < (EIGHT_BITS if packed else CLOSE[dtype])
+    assert 0 < gap(ours, nn.functional.silu(product)) < (EIGHT_BITS if packed else CLOSE[dtype])
 
 
 def weights(dtype: torch.dtype, reads: int = 64) -> LayerWeights:
-    made = [
+    matrices = [
         noise(*shape, seed=20 + k, dtype=dtype) * 0.2
         for k, shape in enumerate([(128, reads), (64, reads), (64, reads), (64, 128), (96, 64), (96, 64), (64, 96)])
     ]
-    q, k, v, out, gate, up, down = made
+    q, k, v, out, gate, up, down = matrices
     before, behind = noise(64, seed=30, dtype=dtype), noise(64, seed=31, dtype=dtype)
     return LayerWeights(before, q, k, v, out, behind, gate, up, down, 32, 1e-6)
 
@@ -124,11 +124,11 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     normed = normed_by_kernel(rows, weights(dtype).before, 1e-6)
     angle = (angles[0][positions][None], angles[1][positions][None])
     wanted = kernel(rows[None], (other if apart else normed)[None], angle, *pairs[0], past, mask.numpy())[0]
-    found, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
-    given = {x: mine, out: found} | ({} if read is None else {read: other})
+    ours, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
+    tables = {x: mine, out: ours} | ({} if read is None else {read: other})
     seen = row_paths(n, past, mask.numpy())
-    call.build().run(n // 2, given, KVSlots([(pairs[1][0], pairs[1][1])], past), RowPositions(positions, angles, seen))
-    assert torch.equal(found, wanted[-wanted_rows:])
+    call.build().run(n // 2, tables, KVSlots([(pairs[1][0], pairs[1][1])], past), RowPositions(positions, angles, seen))
+    assert torch.equal(ours, wanted[-wanted_rows:])
     for one, two in zip(*pairs, strict=True):
         assert torch.equal(one, two)
 
@@ -185,9 +185,9 @@ def test_tables_that_are_not_what_was_sketched_are_refused(odd: Tensor) -> None:
     one, two = call.table(32), call.table(32)
     call.copy(one, two)
     program, good = call.build(), noise(3, 32)
-    for given in ({one: odd, two: good}, {one: good, two: odd}):
+    for tables in ({one: odd, two: good}, {one: good, two: odd}):
         with pytest.raises(ValueError, match="not what was sketched"):
-            program.run(3, given)
+            program.run(3, tables)
     program.run(0, {one: noise(0, 32), two: noise(0, 32)})
 
 

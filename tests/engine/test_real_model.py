@@ -83,10 +83,10 @@ def _generated(library: object, first: LocalRun, prompt: str) -> list[int]:
     """The library's greedy answer to the prompt of a run."""
     ids = torch.tensor([first.session.prompt])
     with torch.inference_mode():
-        made = library.generate(  # type: ignore[attr-defined]
+        whole = library.generate(  # type: ignore[attr-defined]
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=LENGTHS[prompt]
         )
-    return [int(token) for token in made[0, ids.shape[1] :]]
+    return [int(token) for token in whole[0, ids.shape[1] :]]
 
 
 @pytest.mark.parametrize(

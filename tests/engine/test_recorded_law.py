@@ -68,10 +68,10 @@ def test_every_way_a_round_can_go(case: str, method: str, verifier: str, knobs: 
             assert node.fed == (node.token not in eos)  # a drafted end token costs no row
         return tokens
 
-    found = law_of(run)
-    assert sum(found.values()) == pytest.approx(1)
+    played_law = law_of(run)
+    assert sum(played_law.values()) == pytest.approx(1)
     if get_verifier(verifier).lossless:
-        assert deviation(found, law(problem.p, length, eos)) < 1e-12
+        assert deviation(played_law, law(problem.p, length, eos)) < 1e-12
 
 
 def check_whole(seen: list[Any], tokens: tuple[int, ...]) -> None:

@@ -25,14 +25,14 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> RowKernel:
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler here")
     monkeypatch.setenv(COMPILE, "auto")
-    found = row_kernel()
-    assert found is not None
-    return found
+    rows = row_kernel()
+    assert rows is not None
+    return rows
 
 
-def near(found: float, wanted: float) -> bool:
+def near(ours: float, wanted: float) -> bool:
     """A step of the sixth digit: where a sum lies within rounding of the middle between two, the last may differ."""
-    return found == wanted or abs(found - wanted) <= 1.01e-5 * abs(wanted)
+    return ours == wanted or abs(ours - wanted) <= 1.01e-5 * abs(wanted)
 
 
 def tokens_of(table: torch.Tensor) -> tuple[list[int], list[int]]:
@@ -43,12 +43,12 @@ def tokens_of(table: torch.Tensor) -> tuple[list[int], list[int]]:
     return of, [int(order[2, 0]), int(order[0, 7]), int(order[1, 8]), 0, last, last // 3, last // 2]
 
 
-def check(found: RowFacts, wanted: RowFacts) -> int:
+def check(ours: RowFacts, wanted: RowFacts) -> int:
     """Equal but for a sixth digit here and there; how many of those."""
-    assert [[token for token, _ in top] for top in found.tops] == [[token for token, _ in top] for top in wanted.tops]
-    assert found.ranks == wanted.ranks
+    assert [[token for token, _ in top] for top in ours.tops] == [[token for token, _ in top] for top in wanted.tops]
+    assert ours.ranks == wanted.ranks
     mine, theirs = (
-        [*each.entropies, *each.logs, *(log for top in each.tops for _, log in top)] for each in (found, wanted)
+        [*facts.entropies, *facts.logs, *(log for top in facts.tops for _, log in top)] for facts in (ours, wanted)
     )
     assert all(map(near, mine, theirs))
     return sum(a != b for a, b in zip(mine, theirs, strict=True))
@@ -65,11 +65,11 @@ def test_facts_are_those_of_torch(kernel: RowKernel, size: int, kind: str, share
     wanted = facts_of(None, table, TOPK, of, tokens, shares=shares)
     where = addresses(table, TOPK)
     assert where is not None
-    found = kernel.facts(where, size, TOPK, of, tokens, shares=shares)
-    assert found is not None
-    check(found, wanted)
-    assert found.leads == [six(lead) for lead in leads(table)]
-    assert check(facts_of(kernel, list(table), TOPK, of, tokens, shares=shares), found) == 0
+    facts = kernel.facts(where, size, TOPK, of, tokens, shares=shares)
+    assert facts is not None
+    check(facts, wanted)
+    assert facts.leads == [six(lead) for lead in leads(table)]
+    assert check(facts_of(kernel, list(table), TOPK, of, tokens, shares=shares), facts) == 0
 
 
 def test_digits_are_the_same_but_for_a_few(kernel: RowKernel) -> None:
@@ -86,12 +86,12 @@ def test_digits_are_the_same_but_for_a_few(kernel: RowKernel) -> None:
 def test_without_tops_the_logs_are_the_same(kernel: RowKernel, kind: str) -> None:
     table = long_rows(4, 49_152, kind)
     of, tokens = tokens_of(table)
-    found = facts_of(kernel, list(table), 0, of, tokens)
-    assert (found.entropies, found.tops, found.ranks) == ([], [], [])
-    assert all(map(near, found.logs, facts_of(None, list(table), 0, of, tokens).logs))
+    facts = facts_of(kernel, list(table), 0, of, tokens)
+    assert (facts.entropies, facts.tops, facts.ranks) == ([], [], [])
+    assert all(map(near, facts.logs, facts_of(None, list(table), 0, of, tokens).logs))
     alone = kernel.facts(addresses(table) or [], 49_152, -1, (), ())
     assert alone is not None
-    assert alone.leads == found.leads == [six(lead) for lead in leads(table)]
+    assert alone.leads == facts.leads == [six(lead) for lead in leads(table)]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 20, 64])
@@ -100,9 +100,9 @@ def test_of_level_entries_the_lowest_token_comes_first(kernel: RowKernel, k: int
         n = max(2, k) + seed * seed
         table = torch.randint(0, 5 + seed, (3, n), generator=torch.Generator().manual_seed(seed)).float()
         wanted = table.sort(dim=-1, descending=True, stable=True).indices[:, :k].tolist()
-        for each in (kernel, None):
-            found = facts_of(each, table, k)
-            assert [[token for token, _ in top] for top in found.tops] == wanted
+        for by in (kernel, None):
+            facts = facts_of(by, table, k)
+            assert [[token for token, _ in top] for top in facts.tops] == wanted
         assert largest(kernel, table[0], k)[0] == largest(None, table[0], k)[0] == wanted[0]
 
 
@@ -130,11 +130,11 @@ def test_ends_of_what_numbers_can_be(kernel: RowKernel) -> None:
     table[2, 40:44] = torch.tensor([2.0, 1.0, -90.0, -120.0])
     table[3, :] = 0.0
     of, tokens = [0, 0, 1, 2, 3], [5, 6, 0, 43, 9]
-    found, wanted = (facts_of(each, table, TOPK, of, tokens) for each in (kernel, None))
-    assert check(found, wanted) == 0
-    assert (found.entropies[0], found.tops[0], found.logs[:2]) == (0.0, [(5, 0.0)], [0.0, log6(0.0)])
-    assert [token for token, _ in found.tops[2]] == [40, 41, 42]
-    assert found.entropies[3] == six(math.log(600))
+    ours, wanted = (facts_of(by, table, TOPK, of, tokens) for by in (kernel, None))
+    assert check(ours, wanted) == 0
+    assert (ours.entropies[0], ours.tops[0], ours.logs[:2]) == (0.0, [(5, 0.0)], [0.0, log6(0.0)])
+    assert [token for token, _ in ours.tops[2]] == [40, 41, 42]
+    assert ours.entropies[3] == six(math.log(600))
 
 
 def test_rows_that_it_does_not_read(kernel: RowKernel) -> None:
@@ -174,9 +174,9 @@ def test_summaries_are_those_of_torch(kernel: RowKernel) -> None:
     where = addresses(table, n_top)
     assert where is not None
     assert kernel.facts(where, table.shape[1], n_top, (), ()) is not None
-    found = kernel.summaries(5, n_top)
-    assert found is not None
-    assert torch.equal(found, summary(table.double()).float())
+    summaries = kernel.summaries(5, n_top)
+    assert summaries is not None
+    assert torch.equal(summaries, summary(table.double()).float())
     before = torch.get_default_dtype()
     try:  # as it is while another thread loads a model
         torch.set_default_dtype(torch.bfloat16)
@@ -184,7 +184,7 @@ def test_summaries_are_those_of_torch(kernel: RowKernel) -> None:
     finally:
         torch.set_default_dtype(before)
     assert again is not None
-    assert torch.equal(again, found)
+    assert torch.equal(again, summaries)
     table[2, 3:] = -math.inf
     assert kernel.facts(where, table.shape[1], n_top, (), ()) is not None
     assert kernel.summaries(5, n_top) is None, "three tokens are likely at all"

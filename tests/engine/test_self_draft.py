@@ -73,7 +73,7 @@ def _same_tokens(pair: Pair, layout: str) -> None:
         assert session(*models, PROMPT, **knobs, **LAYOUTS[layout]).generate() == want
 
 
-@pytest.mark.parametrize("method", [name for name, each in all_methods().items() if each.needs_draft])
+@pytest.mark.parametrize("method", [name for name, spec in all_methods().items() if spec.needs_draft])
 def test_every_method_with_a_draft_model_takes_it(pair: Pair, method: str) -> None:
     """Greedy text is plain decoding's."""
     assert pair.draft is not None
@@ -88,12 +88,12 @@ def test_the_law_of_the_text_is_the_targets(verifier: str, knobs: dict[str, Any]
     sizes = {"vocab_size": 2, "pad_token_id": None, "num_hidden_layers": 1, "initializer_range": 0.5}
     target = ModelAdapter(build("llama", seed=1, dtype=torch.float64, **sizes))
     models = FactoryModels(_Prompted(target), QuantisedAdapter(target), 64)
-    found, want = (
+    ours, want = (
         law_by_rounds(bare_session(models, None, method, judge, max_new_tokens=3, **more))
         for method, judge, more in (("draft", verifier, knobs), ("ar", "walk", {}))
     )
     assert len(want) == 8
-    assert deviation(found, want) < 1e-6  # norms of the library are taken in float32, also of float64
+    assert deviation(ours, want) < 1e-6  # norms of the library are taken in float32, also of float64
     wrong = law_by_rounds(bare_session(models, None, "draft", "slack", max_new_tokens=3, gamma=2))
     assert deviation(wrong, want) > 1e-3, "the control: a lossy rule moves the law, so the two models do differ"
 
@@ -151,14 +151,14 @@ def test_the_best_tokens_have_the_targets_own_scores() -> None:
     head = RescoredInt4Head(weight, bias)
     for shape in ((1, 1, 64), (1, 5, 64)):
         hidden = torch.randn(shape, generator=noise).bfloat16()
-        found, rough = head(hidden).float(), head.rough(hidden).float()
+        scores, rough = head(hidden).float(), head.rough(hidden).float()
         exact = hidden.float() @ weight.t() + bias
-        assert found.shape == exact.shape
+        assert scores.shape == exact.shape
         best = rough.topk(SHARP).indices
-        assert torch.allclose(found.gather(2, best), exact.gather(2, best), rtol=0.02, atol=0.1)
-        rest = torch.ones_like(found, dtype=torch.bool).scatter(2, best, value=False)
-        assert torch.equal(found[rest], rough[rest])
-        assert torch.equal(found.argmax(-1), exact.argmax(-1))
+        assert torch.allclose(scores.gather(2, best), exact.gather(2, best), rtol=0.02, atol=0.1)
+        rest = torch.ones_like(scores, dtype=torch.bool).scatter(2, best, value=False)
+        assert torch.equal(scores[rest], rough[rest])
+        assert torch.equal(scores.argmax(-1), exact.argmax(-1))
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "mistral", "llama tied", "smollm3"])
@@ -234,13 +234,13 @@ def test_the_target_lends_what_it_has_computed_of_the_text(tmp_path: Path) -> No
     root: neither the prompt nor tokens that the target closed a round with."""
     pair = loaded(tmp_path, "llama")
     assert pair.draft is not None
-    made = session(pair.target.adapter, pair.draft.adapter, PROMPT, temperature=0.8, max_new_tokens=24)
-    drafts: DraftModelRunner = cast(Any, made.drafter).drafts
-    for done in made.rounds():
+    own_draft = session(pair.target.adapter, pair.draft.adapter, PROMPT, temperature=0.8, max_new_tokens=24)
+    drafts: DraftModelRunner = cast(Any, own_draft.drafter).drafts
+    for done in own_draft.rounds():
         if not done.n_draft_calls:  # the text had no room for a draft
             continue
         n = done.n - 1  # of the text before this round's root
-        mine, theirs = (each.buffers[0][..., :n, :] for each in (drafts.cache, made.cache))
+        mine, theirs = (cache.buffers[0][..., :n, :] for cache in (drafts.cache, own_draft.cache))
         assert torch.equal(mine, theirs.to(mine.dtype))
         assert drafts.rows is not None
         assert drafts.rows.first == n

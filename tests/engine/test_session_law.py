@@ -51,8 +51,8 @@ TREE = {"shape": "tree", "d_max": 2, "w_max": 2, "k_max": 2, "node_budget": 5}
 def test_law_of_a_generation(case: str, length: int, method: str, verifier: str, knobs: dict[str, Any]) -> None:
     """Up to the length limit, which cuts the last round. Prompt 0 1 0, so that look-up finds something at once."""
     problem = PROBLEMS[case]
-    found = session_law(problem, method, verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs)
-    assert deviation(found, law(problem.p, length)) < EXACT
+    played_law = session_law(problem, method, verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs)
+    assert deviation(played_law, law(problem.p, length)) < EXACT
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_law_of_a_generation(case: str, length: int, method: str, verifier: str,
 @pytest.mark.parametrize("eos", [0, 1])
 def test_law_with_an_end_token(method: str, verifier: str, knobs: dict[str, Any], eos: int) -> None:
     """A drafted end token is kept, is not fed, and nothing comes after it, wherever in a round it falls."""
-    found = session_law(HISTORY, method, verifier, max_new_tokens=5, eos=[eos], **knobs)
-    assert deviation(found, law(HISTORY.p, 5, [eos])) < EXACT
+    played_law = session_law(HISTORY, method, verifier, max_new_tokens=5, eos=[eos], **knobs)
+    assert deviation(played_law, law(HISTORY.p, 5, [eos])) < EXACT
 
 
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
@@ -81,13 +81,13 @@ def test_an_end_token_in_the_middle_of_a_draft(monkeypatch: pytest.MonkeyPatch, 
     from specviz.engine.decode.draft_tree import DraftTree
 
     monkeypatch.setattr(DraftTree, "ends", lambda self, node: False)
-    found = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
-    assert deviation(found, law(HISTORY.p, 4, [0])) < EXACT
+    played_law = session_law(HISTORY, "draft", verifier, max_new_tokens=4, eos=[0], gamma=3)
+    assert deviation(played_law, law(HISTORY.p, 4, [0])) < EXACT
 
 
 def test_law_with_two_end_tokens() -> None:
-    found = session_law(CASE_C, "draft", "tokenwise", max_new_tokens=4, eos=[0, 3], gamma=2)
-    assert deviation(found, law(CASE_C.p, 4, [0, 3])) < EXACT
+    played_law = session_law(CASE_C, "draft", "tokenwise", max_new_tokens=4, eos=[0, 3], gamma=2)
+    assert deviation(played_law, law(CASE_C.p, 4, [0, 3])) < EXACT
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_law_with_two_end_tokens() -> None:
 def test_law_with_stop_texts(method: str, verifier: str, knobs: dict[str, Any], stop: list[str]) -> None:
     """A stop text may begin in one round and end in another, or in the middle of a round."""
     length = 5
-    found = session_law(HISTORY, method, verifier, max_new_tokens=length, stop=stop, texts=Letters(), **knobs)
+    played_law = session_law(HISTORY, method, verifier, max_new_tokens=length, stop=stop, texts=Letters(), **knobs)
     whole: Law = {}
     for text, prob in law(HISTORY.p, length).items():
         spelled = "".join("ab"[t] for t in text)
         ends = [at + len(s) for s in stop if (at := spelled.find(s)) >= 0]
         cut = text[: min(ends, default=length)]
         whole[cut] = whole.get(cut, 0) + prob
-    assert deviation(found, whole) < EXACT
+    assert deviation(played_law, whole) < EXACT
 
 
 def test_the_context_ends_a_text() -> None:
@@ -115,9 +115,9 @@ def test_the_context_ends_a_text() -> None:
         running.target.context = 5
         return tuple(running.generate()), running.finish
 
-    found = law_of(run)
-    assert {finish for _, finish in found} == {"context"}
-    assert deviation({text: prob for (text, _), prob in found.items()}, law(HISTORY.p, 4)) < EXACT
+    played_law = law_of(run)
+    assert {finish for _, finish in played_law} == {"context"}
+    assert deviation({text: prob for (text, _), prob in played_law.items()}, law(HISTORY.p, 4)) < EXACT
 
 
 def change_gamma(session: Session, done: RoundResult | None) -> None:
@@ -152,8 +152,8 @@ def test_law_with_knobs_changed_every_round(
     case: str, length: int, method: str, verifier: str, knobs: dict[str, Any], steer: Any
 ) -> None:
     problem = PROBLEMS[case]
-    found = session_law(problem, method, verifier, steer=steer, max_new_tokens=length, **knobs)
-    assert deviation(found, law(problem.p, length)) < EXACT
+    played_law = session_law(problem, method, verifier, steer=steer, max_new_tokens=length, **knobs)
+    assert deviation(played_law, law(problem.p, length)) < EXACT
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,10 @@ def test_the_target_law_is_the_warped_one(knobs: dict[str, Any], warped: dict[in
     target, draft = Iid(exact_row([".2", ".5", ".3"])), Iid(exact_row([".4", ".25", ".35"]))
     expected = Iid(exact_row(warped[0].split()))
     for method, verifier in (("ar", "walk"), ("draft", "tokenwise"), ("draft", "walk")):
-        found = session_law(Problem(3, 2, target, draft), method, verifier, max_new_tokens=2, **_gamma(method), **knobs)
-        assert deviation(found, law(expected, 2)) < EXACT
+        played_law = session_law(
+            Problem(3, 2, target, draft), method, verifier, max_new_tokens=2, **_gamma(method), **knobs
+        )
+        assert deviation(played_law, law(expected, 2)) < EXACT
 
 
 def _gamma(method: str) -> dict[str, int]:
@@ -217,8 +219,8 @@ def test_temperature_zero_is_one_path() -> None:
     while len(text) < 6:
         text.append(best[(text[-1],)])
     for method, verifier in (("ar", "walk"), ("draft", "walk"), ("draft", "tokenwise"), ("ngram", "walk")):
-        found = session_law(CASE_B, method, verifier, temperature=0.0, max_new_tokens=6, **_gamma(method))
-        assert found == {tuple(text): 1}
+        played_law = session_law(CASE_B, method, verifier, temperature=0.0, max_new_tokens=6, **_gamma(method))
+        assert played_law == {tuple(text): 1}
 
 
 # Controls: faults of the engine that these laws must show.
@@ -238,10 +240,10 @@ def test_a_cache_that_does_not_follow_is_caught(monkeypatch: pytest.MonkeyPatch)
 
 def _seen_off() -> bool:
     try:
-        found = session_law(HISTORY, "draft", "walk", max_new_tokens=4, **TREE)
+        played_law = session_law(HISTORY, "draft", "walk", max_new_tokens=4, **TREE)
     except AssertionError:  # the model was shown a text that no position sequence can make
         return True
-    return bool(deviation(found, law(HISTORY.p, 4)) > 1e-3)
+    return bool(deviation(played_law, law(HISTORY.p, 4)) > 1e-3)
 
 
 def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +263,8 @@ def test_a_dropped_end_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         return tree.draft("stop_token")
 
     monkeypatch.setattr(ChainDrafter, "propose", dropping)
-    found = session_law(CASE_A, "draft", "tokenwise", gamma=2, max_new_tokens=4, eos=[0])
-    assert float(total_variation(found, law(CASE_A.p, 4, [0]))) > 0.1
+    played_law = session_law(CASE_A, "draft", "tokenwise", gamma=2, max_new_tokens=4, eos=[0])
+    assert float(total_variation(played_law, law(CASE_A.p, 4, [0]))) > 0.1
 
 
 def test_a_draft_law_at_another_temperature_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +277,9 @@ def test_a_draft_law_at_another_temperature_is_caught(monkeypatch: pytest.Monkey
         return add(self, token, parent, None if row is None else row.sqrt() / row.sqrt().sum(), *rest, **facts)
 
     monkeypatch.setattr(DraftTree, "add", blurred)
-    found = session_law(CASE_A, "draft", "tokenwise", gamma=1, max_new_tokens=2)
+    played_law = session_law(CASE_A, "draft", "tokenwise", gamma=1, max_new_tokens=2)
     q = [math.sqrt(2 / 3), math.sqrt(1 / 3)]
     wrong = min(1, (1 / 3) / (q[0] / sum(q))) * 2 / 3  # token 0: drawn with 2/3, kept with p over the recorded share
-    first = sum(prob for text, prob in found.items() if text[0] == 0)
+    first = sum(prob for text, prob in played_law.items() if text[0] == 0)
     assert first == pytest.approx(wrong)
     assert abs(first - 1 / 3) > 0.01

@@ -44,22 +44,22 @@ def loaded(folder: Path, dtype: str = "float64") -> Pair:
 
 
 def test_it_drafts_what_its_layers_say_between_the_ends_of_the_target(folder: Path) -> None:
-    found = loaded(folder, "float32")
-    assert found.draft is not None
+    models = loaded(folder, "float32")
+    assert models.draft is not None
     whole = build("llama", seed=1, num_hidden_layers=4)
-    whole.load_state_dict(found.target.adapter.model.state_dict())
+    whole.load_state_dict(models.target.adapter.model.state_dict())
     whole.model.layers = torch.nn.ModuleList([whole.model.layers[0], whole.model.layers[2]])
     ids = torch.arange(12)[None]
     with torch.inference_mode():
-        apart = whole(ids, use_cache=False).logits - found.draft.adapter.model(ids, use_cache=False).logits
+        apart = whole(ids, use_cache=False).logits - models.draft.adapter.model(ids, use_cache=False).logits
     assert apart.abs().max() < 0.1  # its layers were rounded to bfloat16
 
 
 @pytest.mark.parametrize("layout", ["chain", "tree"])
 def test_the_text_is_that_of_plain_decoding(folder: Path, layout: str) -> None:
-    found = loaded(folder)
-    assert found.draft is not None
-    models = (found.target.adapter, found.draft.adapter)
+    both = loaded(folder)
+    assert both.draft is not None
+    models = (both.target.adapter, both.draft.adapter)
     for temperature in (0.0, 1.1):
         knobs = {"temperature": temperature, "seed": 3, "max_new_tokens": 20}
         want = session(*models, PROMPT, method="ar", **knobs).generate()

@@ -22,10 +22,10 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> CompiledSurplus:
     if not any(map(shutil.which, ("cc", "gcc", "clang"))):
         pytest.skip("no C compiler here")
     monkeypatch.setenv(COMPILE, "auto")
-    found = surplus_kernel()
-    assert found is not None
+    built_kernel = surplus_kernel()
+    assert built_kernel is not None
     monkeypatch.setattr(SURPLUS, "kernel", None)
-    return found
+    return built_kernel
 
 
 def laws(n: int, vocab: int, seed: int) -> Any:
@@ -57,12 +57,12 @@ def test_masses_of_both_sides(kernel: CompiledSurplus) -> None:
         n = len(rows_)
         a, b = [0.1 + k / n for k in range(n)], [1 - k / 20 for k in range(n)]
         for weights in (b, None):
-            found = kernel.masses(rows_, other_, a, weights)
-            assert found is not None
+            masses = kernel.masses(rows_, other_, a, weights)
+            assert masses is not None
             ones = np.ones(n, np.float32) if weights is None else np.array(weights, np.float32)
             apart = rows_ * np.array(a, np.float32)[:, None] - other_ * ones[:, None]
-            assert found[0] == pytest.approx(np.maximum(apart, 0).sum(-1, dtype=np.float64), rel=1e-13)
-            assert found[1] == pytest.approx(np.maximum(-apart, 0).sum(-1, dtype=np.float64), rel=1e-13)
+            assert masses[0] == pytest.approx(np.maximum(apart, 0).sum(-1, dtype=np.float64), rel=1e-13)
+            assert masses[1] == pytest.approx(np.maximum(-apart, 0).sum(-1, dtype=np.float64), rel=1e-13)
 
 
 def test_arrays_that_it_does_not_read(kernel: CompiledSurplus) -> None:
@@ -78,13 +78,13 @@ def drawn_tree(seed: int, vocab: int = 700) -> tuple[Draft, torch.Tensor]:
     parents = [ROOT, ROOT, ROOT, 0, 0, 1, 3, 3, 3, 5, 5, 6, 6, 7, 9, 9, 10, 11, 11, 12, 14, 15, 15, 2]
     scores = torch.randn(len(parents) + 1, vocab, generator=noise) * 3
     target = scores.softmax(-1)
-    found = (
-        scores + torch.randn(scores.shape, generator=noise) * torch.linspace(0.2, 2, len(scores))[:, None]
-    ).softmax(-1)
-    tokens = [int(torch.multinomial(found[parent + 1], 1, generator=noise)) for parent in parents]
+    rows = (scores + torch.randn(scores.shape, generator=noise) * torch.linspace(0.2, 2, len(scores))[:, None]).softmax(
+        -1
+    )
+    tokens = [int(torch.multinomial(rows[parent + 1], 1, generator=noise)) for parent in parents]
     n = len(parents)
     places = [parent + 1 for parent in parents]
-    return Draft(tuple(tokens), tuple(parents), tuple(range(n)), n, n, found, tuple(places)), target
+    return Draft(tuple(tokens), tuple(parents), tuple(range(n)), n, n, rows, tuple(places)), target
 
 
 def failing(plan: Plan) -> Iterator[Test]:
@@ -105,15 +105,15 @@ def test_verdicts_are_those_without_it(
     verifier = get_verifier(name)
     plain = [(step.node, step.threshold) for step in failing(verifier.plan(draft, target))]
     monkeypatch.setattr(SURPLUS, "kernel", kernel)
-    found = [(step.node, step.threshold) for step in failing(verifier.plan(draft, target))]
+    thresholds = [(step.node, step.threshold) for step in failing(verifier.plan(draft, target))]
     monkeypatch.setattr(SURPLUS, "kernel", None)
     wide = Draft(
         draft.tokens, draft.parents, draft.ids, draft.n_judged, draft.n_fed, draft.law_rows.double(), draft.row_of
     )
     exact = [(step.node, step.threshold) for step in failing(verifier.plan(wide, target.double()))]
-    assert [node for node, _ in found] == [node for node, _ in plain] == [node for node, _ in exact]
-    assert [chance for _, chance in found] == pytest.approx([chance for _, chance in plain], rel=1e-11)
-    assert [chance for _, chance in found] == pytest.approx([chance for _, chance in exact], rel=2e-5, abs=1e-7)
+    assert [node for node, _ in thresholds] == [node for node, _ in plain] == [node for node, _ in exact]
+    assert [chance for _, chance in thresholds] == pytest.approx([chance for _, chance in plain], rel=1e-11)
+    assert [chance for _, chance in thresholds] == pytest.approx([chance for _, chance in exact], rel=2e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("capped", [True, False])
@@ -121,11 +121,11 @@ def test_a_chain_weighed_by_numbers_is_that_weighed_by_arrays(
     kernel: CompiledSurplus, capped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(8):
-        target, found = torch.from_numpy(laws(5, 900, seed)), torch.from_numpy(laws(4, 900, seed + 50))
-        tokens = [int(row.argmax()) for row in found]
+        target, draft = torch.from_numpy(laws(5, 900, seed)), torch.from_numpy(laws(4, 900, seed + 50))
+        tokens = [int(row.argmax()) for row in draft]
         if seed % 2:
-            found[2, tokens[2]] = 0.0  # a token that its law cannot give
-        part = _joint.JointChain(tuple(tokens), target[:4], found)
+            draft[2, tokens[2]] = 0.0  # a token that its law cannot give
+        part = _joint.JointChain(tuple(tokens), target[:4], draft)
         plain = _joint.weigh(part, capped=capped, start=-0.3)
         monkeypatch.setattr(SURPLUS, "kernel", kernel)
         mine = _joint.weigh(part, capped=capped, start=-0.3)

@@ -63,10 +63,10 @@ def headed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pair, str]:
 
 def run(pair: Pair, start: Start) -> tuple[str, list[RoundResult], list[Event]]:
     events: list[Event] = []
-    made = LocalRun(pair, start, events.append)
-    rounds = list(made.rounds())
-    kept = [each for each in events if isinstance(each, Node | Verify | Chain | Closing | Commit)]
-    return made.text, rounds, [msgspec.structs.replace(each, i=0, t=0) for each in kept]
+    own_run = LocalRun(pair, start, events.append)
+    rounds = list(own_run.rounds())
+    kept = [text for text in events if isinstance(text, Node | Verify | Chain | Closing | Commit)]
+    return own_run.text, rounds, [msgspec.structs.replace(text, i=0, t=0) for text in kept]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
@@ -83,15 +83,15 @@ def test_a_verdict_waits_once(
     more = {}
     if name == "medusa":
         pair, more["drafter"] = headed
-    given = {"max_new_tokens": 10, "temperature": temperature, "seed": 3, **more, **knobs}
+    settings = {"max_new_tokens": 10, "temperature": temperature, "seed": 3, **more, **knobs}
     levels: tuple[Level, ...] = ("none", "full")
     for level in levels:
-        start = Start(prompt=PROMPT, method=name, verifier=verifier, knobs=given, level=level)
-        text, here, told = run(pair, start)
+        start = Start(prompt=PROMPT, method=name, verifier=verifier, knobs=settings, level=level)
+        text, here, waits = run(pair, start)
         waited = READS.n_waits
         with pytest.MonkeyPatch.context() as patch, apart(patch):
             same, there, also = run(pair, start)
-        assert (same, also) == (text, told)
+        assert (same, also) == (text, waits)
         assert READS.n_waits > waited
         if level == "none":
             for mine, its in zip(here, there, strict=True):
@@ -143,12 +143,12 @@ def test_many_tensors_come_in_one_buffer() -> None:
         buffers.append(n)
         return torch.empty(n, dtype=torch.uint8)
 
-    found = PinnedDeviceCopies(memory, waits.append, "cpu").bring(wanted)
+    brought = PinnedDeviceCopies(memory, waits.append, "cpu").bring(wanted)
     assert len(buffers) == len(waits) == 1
-    for mine, its in zip(wanted, found, strict=True):
+    for mine, its in zip(wanted, brought, strict=True):
         assert torch.equal(mine, its)
         assert mine.dtype == its.dtype
-        assert its.untyped_storage().data_ptr() == found[0].untyped_storage().data_ptr()
+        assert its.untyped_storage().data_ptr() == brought[0].untyped_storage().data_ptr()
 
 
 def test_what_lies_here_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,8 +209,8 @@ def test_laws_of_sound_rows_are_the_same_there() -> None:
     logits = torch.randn(3, 40, generator=torch.Generator().manual_seed(2))
     warper = Warper(temperature=0.7, top_p=0.8, top_k=20, min_p=0.01, repetition_penalty=1.1, banned=(3,))
     prefixes = [[1, 2], [2], [5, 5]]
-    found = warper.laws(logits.as_subclass(Apart), prefixes).as_subclass(torch.Tensor)
-    assert torch.equal(found, warper.laws(logits, prefixes))
+    laws = warper.laws(logits.as_subclass(Apart), prefixes).as_subclass(torch.Tensor)
+    assert torch.equal(laws, warper.laws(logits, prefixes))
 
 
 def test_numbers_go_down_in_any_form() -> None:
@@ -289,21 +289,21 @@ def reads(source: str) -> Iterator[int]:
         if isinstance(node.func, ast.Attribute) and node.func.attr in READERS:
             yield node.lineno
         elif isinstance(node.func, ast.Name) and node.func.id in ("bool", "float", "int") and node.args:
-            inner = (each.func for each in ast.walk(node.args[0]) if isinstance(each, ast.Call))
-            if any(isinstance(each, ast.Attribute) and each.attr in _REDUCED for each in inner):
+            inner = (call.func for call in ast.walk(node.args[0]) if isinstance(call, ast.Call))
+            if any(isinstance(call, ast.Attribute) and call.attr in _REDUCED for call in inner):
                 yield node.lineno
 
 
 def test_what_a_round_runs_reads_through_the_helper() -> None:
     allowed = {f"specviz/{place}" for places in ALLOWED.values() for place in places.split()}
-    found: set[str] = set()
+    readers: set[str] = set()
     for folder in PLACES:
         for path in sorted((ROOT / "specviz" / folder).rglob("*.py")):
             place = path.relative_to(ROOT).as_posix()
             for line in reads(path.read_text("utf-8")):
-                found.add(place)
+                readers.add(place)
                 assert place in allowed, f"{place}:{line}: the host reads a tensor: use specviz.probability.host.fetch"
-    assert found == allowed, "an exception that nothing needs"
+    assert readers == allowed, "an exception that nothing needs"
 
 
 @pytest.mark.parametrize(

@@ -256,10 +256,10 @@ def test_lines_are_cut_at_the_limit_and_kept_whole_below(tmp_path: Path) -> None
     whole = b"y" * MAX_LINE
     path.write_bytes(b"x" * (MAX_LINE + 70_000) + b"\nab\n\n" + whole + b"\ncd")
     fd = os.open(path, os.O_RDONLY)
-    found = list(lines(fd))
+    cut = list(lines(fd))
     os.close(fd)
-    assert [len(line) for line in found] == [MAX_LINE + 1, 2, 0, MAX_LINE, 2]
-    assert found[1:] == [b"ab", b"", whole, b"cd"]
+    assert [len(line) for line in cut] == [MAX_LINE + 1, 2, 0, MAX_LINE, 2]
+    assert cut[1:] == [b"ab", b"", whole, b"cd"]
 
 
 def test_it_gives_signs_of_life_also_while_nothing_runs(client: Client) -> None:

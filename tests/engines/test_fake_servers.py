@@ -163,7 +163,7 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "rule", "promise"),
+    ("server_settings", "rule", "promise"),
     [
         ({}, "target only", "same law"),
         ({"speculative_use_rejection_sampling": True}, "p/q", "same law"),
@@ -181,8 +181,10 @@ def test_merged_chunks_are_no_rounds(tmp_path: Path) -> None:
         ({"device": "xpu", "speculative_accept_threshold_acc": 0.5}, "argmax", "changed"),
     ],
 )
-def test_what_sglang_tells_of_its_settings_names_the_rule(told: dict[str, Any], rule: str, promise: str) -> None:
-    name, setting = rule_of(EngineServer("http://x", "SGLang", None, None, facts={"device": "cuda", **told}))
+def test_what_sglang_tells_of_its_settings_names_the_rule(
+    server_settings: dict[str, Any], rule: str, promise: str
+) -> None:
+    name, setting = rule_of(EngineServer("http://x", "SGLang", None, None, facts={"device": "cuda", **server_settings}))
     assert (name, RULES[name].promise) == (rule, promise)
     assert setting
 
@@ -249,9 +251,9 @@ def test_half_a_stream_keeps_what_was_told(tmp_path: Path, capsys: Captured) -> 
     pages = {"/props": _json({"default_generation_settings": {}}), "/completion": _stream(*chunks)}
     with served(pages) as url:
         assert main(["attach", url, "hello", "-o", str(tmp_path / "a")]) == 2
-    told = capsys.readouterr()
-    assert told.out == " a b\n"
-    assert "broke off its answer: is it still up?; 2 rounds in " in told.err.splitlines()[-1]
+    server_settings = capsys.readouterr()
+    assert server_settings.out == " a b\n"
+    assert "broke off its answer: is it still up?; 2 rounds in " in server_settings.err.splitlines()[-1]
     run, counts = _rounds(tmp_path / "a")
     assert counts == [(0, 0, 1), (4, 0, 1)]
     assert [warning.code for warning in run.warnings] == ["cut_short"]
@@ -405,7 +407,7 @@ def test_user_and_password_go_to_the_server_and_nowhere_else(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give a PROMPT to send, or --proxy PORT"),
         (["hello", "--proxy", "0"], "one of them"),
@@ -414,10 +416,10 @@ def test_user_and_password_go_to_the_server_and_nowhere_else(
     ],
 )
 def test_what_does_not_go_together_is_said_before_anybody_is_asked(
-    capsys: Captured, words: list[str], said: str
+    capsys: Captured, words: list[str], message: str
 ) -> None:
     assert main(["attach", "127.0.0.1:1", *words]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_screen_that_cannot_open_leaves_a_whole_trace(tmp_path: Path, capsys: Captured) -> None:

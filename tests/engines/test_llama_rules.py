@@ -33,14 +33,14 @@ def _card(path: Path) -> RunCard:
 def test_answer_and_log_agree_by_any_rule(
     llama_pair: LlamaPair, tmp_path: Path, mode: str, rule: str, promise: str
 ) -> None:
-    told, log = tmp_path / "told", tmp_path / "server.log"
+    answer, log = tmp_path / "told", tmp_path / "server.log"
     with llama_serving(llama_pair, log, mode) as server:
         words = ["--temperature", "1", "--seed", "3", "--max-new-tokens", "48"]
-        assert main(["attach", server.url, PROMPT, "-o", str(told), *words]) == 0
+        assert main(["attach", server.url, PROMPT, "-o", str(answer), *words]) == 0
         log.write_text(server.settled())
     assert main(["import", str(log), "-o", str(tmp_path / "log")]) == 0
     run = fold(read_events(tmp_path / "log"))
-    assert _counts(run) == _counts(fold(read_events(told)))
+    assert _counts(run) == _counts(fold(read_events(answer)))
     assert sum(kept for _, kept, _ in _counts(run)) > 0
     card = _card(tmp_path / "log")
     assert rule in dict(card.rows)["rule in force"]

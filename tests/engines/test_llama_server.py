@@ -33,17 +33,17 @@ def _counts(run: Run) -> list[tuple[int, int, int]]:
 
 def _counter(url: str, name: str) -> int:
     text = urllib.request.urlopen(f"{url}/metrics").read().decode()
-    found = re.search(rf"^llamacpp:spec_decode_num_{name}_total (\d+)", text, re.MULTILINE)
-    assert found is not None
-    return int(found[1])
+    match = re.search(rf"^llamacpp:spec_decode_num_{name}_total (\d+)", text, re.MULTILINE)
+    assert match is not None
+    return int(match[1])
 
 
 @pytest.fixture(scope="module")
 def traces(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """One prompt: the trace of its answer, and that of the log."""
     folder = tmp_path_factory.mktemp("answered")
-    told = str(folder / "told")
-    assert main(["attach", llama.url, PROMPT, "-o", told, "--max-new-tokens", str(N)]) == 0
+    answers = str(folder / "told")
+    assert main(["attach", llama.url, PROMPT, "-o", answers, "--max-new-tokens", str(N)]) == 0
     log = folder / "server.log"
     log.write_text(llama.settled())
     assert main(["import", str(log), "-o", str(folder / "log")]) == 0
@@ -52,18 +52,18 @@ def traces(llama: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 @pytest.fixture(scope="module")
 def answered(traces: tuple[Path, Path]) -> tuple[Run, Run]:
-    told, logged = traces
-    return fold(read_events(told)), fold(read_events(logged))
+    answers, logged = traces
+    return fold(read_events(answers)), fold(read_events(logged))
 
 
 def test_answer_and_log_and_counters_tell_the_same_rounds(answered: tuple[Run, Run], llama: LlamaServer) -> None:
-    told, logged = answered
-    assert _counts(told) == _counts(logged)
-    drafted, accepted, emitted = (sum(column) for column in zip(*_counts(told), strict=True))
+    answers, logged = answered
+    assert _counts(answers) == _counts(logged)
+    drafted, accepted, emitted = (sum(column) for column in zip(*_counts(answers), strict=True))
     assert emitted == N
     assert accepted > 0
     assert (drafted, accepted) == (_counter(llama.url, "draft_tokens"), _counter(llama.url, "accepted_tokens"))
-    assert sum(d > 0 for d, *_ in _counts(told)) == _counter(llama.url, "drafts")
+    assert sum(d > 0 for d, *_ in _counts(answers)) == _counter(llama.url, "drafts")
 
 
 def test_the_text_is_that_of_the_same_model_in_the_library(answered: tuple[Run, Run], llama: LlamaServer) -> None:
@@ -104,15 +104,15 @@ def test_a_client_behind_the_proxy_leaves_the_same_rounds(
     server = find_server(llama.url)
     trace = open_trace(server, tmp_path / "proxied", ServerRequest(PROMPT), None)
     asked = json.dumps({"prompt": PROMPT, "n_predict": N, "max_tokens": N, "temperature": 0.0}).encode()
-    said: list[str] = []
-    with ProxyDoor(server, trace, 0, True, said.append) as door:
+    notices: list[str] = []
+    with ProxyDoor(server, trace, 0, True, notices.append) as door:
         threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
         request = urllib.request.Request(door.url + path, asked, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request) as answer:
             assert answer.read()
         door.shutdown()
     trace.close()
-    assert not said
+    assert not notices
     assert _counts(fold(read_events(trace.path))) == _counts(answered[0])
 
 
@@ -129,24 +129,24 @@ def test_its_runs_and_its_counters_are_seen_in_the_browser(
     pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
     if executable() is None:
         pytest.skip("no chromium on this machine")
-    told, logged = traces
+    answers, logged = traces
     port = free_port()  # for one server after the other: a browser keeps what it fetched by the address
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(WAIT_MS)
-        with served(logged, port) as found:
-            page.goto(f"{found.url}/stage?at=r3")
+        with served(logged, port) as server:
+            page.goto(f"{server.url}/stage?at=r3")
             page.locator("svg.tree .node").nth(2).wait_for()
             _without_errors(page)
-        with served(told, port) as found:
-            page.goto(f"{found.url}/stage?at=r3")
+        with served(answers, port) as server:
+            page.goto(f"{server.url}/stage?at=r3")
             page.get_by_text("counts only").first.wait_for()
             _without_errors(page)
-            page.goto(f"{found.url}/overview")
+            page.goto(f"{server.url}/overview")
             page.locator(".sv-card", has_text="the target's own sample").wait_for()
             assert "all agree" in page.locator(".sv-card").inner_text()
             _without_errors(page)
-            page.goto(f"{found.url}/watch")
+            page.goto(f"{server.url}/watch")
             page.get_by_role("textbox", name="Address").fill(llama.url)
             page.get_by_role("button", name="Watch", exact=True).click()
             page.locator(".sv-card", has_text="llama.cpp").wait_for()

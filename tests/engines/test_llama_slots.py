@@ -25,9 +25,9 @@ def test_its_slots_are_watched(llama_pair: LlamaPair, tmp_path: Path) -> None:
             pass
         file = tmp_path / "history.sv.jsonl"
         assert main(["watch", server.url, "--looks", "2", "--every", "0.1", "-o", str(file)]) == 0
-    told = [look.n_generated or 0 for look in (*seen, last)]
-    assert 0 < told[-1] <= N
-    assert told == sorted(told)
+    counts = [look.n_generated or 0 for look in (*seen, last)]
+    assert 0 < counts[-1] <= N
+    assert counts == sorted(counts)
     assert (last.drafts, last.settings, last.n_drafted) == (True, {"drafters": "draft-simple"}, None)
     picture = watcher.picture
     assert picture is not None

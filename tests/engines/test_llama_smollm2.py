@@ -39,7 +39,7 @@ def whole(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 
 @pytest.fixture(scope="module")
-def told(whole: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def recordings(whole: LlamaServer, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """What `attach` wrote of every prompt, greedily."""
     folder = tmp_path_factory.mktemp("told")
     words = ["--max-new-tokens", str(N)]
@@ -53,8 +53,8 @@ def _counts(run: Run) -> list[tuple[int, int, int]]:
     return [(end.n_drafted, end.n_accepted, end.n_emitted) for r in run.rounds for end in r.every(RoundEnd)]
 
 
-def test_its_greedy_text_is_ours(told: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    for prompt, path in zip(PROMPTS, told, strict=True):
+def test_its_greedy_text_is_ours(recordings: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    for prompt, path in zip(PROMPTS, recordings, strict=True):
         theirs = [token for r in fold(read_events(path)).rounds for c in r.every(Commit) for token in c.tokens]
         words = ["run", "--target", "smollm2", "--raw", "--method", "ar", "--dtype", "float32", "--temperature", "0"]
         capsys.readouterr()
@@ -65,12 +65,12 @@ def test_its_greedy_text_is_ours(told: list[Path], capsys: pytest.CaptureFixture
 
 
 def test_answers_and_log_and_counters_tell_the_same_rounds(
-    whole: LlamaServer, told: list[Path], tmp_path: Path
+    whole: LlamaServer, recordings: list[Path], tmp_path: Path
 ) -> None:
     assert whole.settled().count(OVER) >= len(PROMPTS)
     (tmp_path / "log").write_text(whole.log.read_text("utf-8", "replace"))
     assert main(["import", str(tmp_path / "log"), "-o", str(tmp_path / "logged")]) == 0
-    answered = [each for path in told for each in _counts(fold(read_events(path)))]
+    answered = [counts for path in recordings for counts in _counts(fold(read_events(path)))]
     assert _counts(fold(read_events(tmp_path / "logged"))) == answered
     drafted, accepted, _ = (sum(column) for column in zip(*answered, strict=True))
     metrics = urllib.request.urlopen(f"{whole.url}/metrics").read().decode()
@@ -83,16 +83,18 @@ def test_answers_and_log_and_counters_tell_the_same_rounds(
         "whole.gguf",
         "model.gguf",
     ]
-    for path in (*told, tmp_path / "logged"):
+    for path in (*recordings, tmp_path / "logged"):
         card = measure_file(path).judgement.card
         assert card is not None
         assert not card.violations
 
 
-def test_its_counters_are_watched(whole: LlamaServer, told: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert told
+def test_its_counters_are_watched(
+    whole: LlamaServer, recordings: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recordings
     assert main(["watch", whole.url, "--looks", "1", "--json"]) == 0
     seen = json.loads(capsys.readouterr().out)
-    counts = [each for path in told for each in _counts(fold(read_events(path)))]
+    counts = [event for path in recordings for event in _counts(fold(read_events(path)))]
     assert (seen["n_drafted"], seen["n_accepted"]) == (sum(d for d, *_ in counts), sum(a for _, a, _ in counts))
     assert seen["length"] > 3

@@ -27,8 +27,8 @@ from specviz.trace import read_events
 
 def _chunk(n: int, drafted: int, accepted: int, stop: bool = False) -> bytes:
     timings = {"prompt_n": 4, "predicted_n": n, "predicted_ms": float(drafted), "draft_n": drafted}
-    told = {"content": "é", "tokens": [7], "timings": {**timings, "draft_n_accepted": accepted}, "stop": stop}
-    return f"data: {json.dumps(told)}\n\n".encode()
+    answer = {"content": "é", "tokens": [7], "timings": {**timings, "draft_n_accepted": accepted}, "stop": stop}
+    return f"data: {json.dumps(answer)}\n\n".encode()
 
 
 STREAM = [_chunk(1, 0, 0), _chunk(2, 4, 1), _chunk(3, 4, 1), _chunk(4, 8, 1, stop=True)]
@@ -65,9 +65,9 @@ def _request(host: str, body: bytes) -> bytes:
 
 def _through(url: str, bodies: list[bytes], folder: Path, ask: bool = False) -> tuple[list[bytes], Run, list[str]]:
     """What came back for each body, all of them sent at once; the trace; what was said."""
-    said: list[str] = []
+    notices: list[str] = []
     trace = open_trace(EngineServer(url, "llama.cpp", None, None), folder / "p", ServerRequest(""), None)
-    with ProxyDoor(EngineServer(url, "llama.cpp", None, None), trace, 0, ask, said.append) as door:
+    with ProxyDoor(EngineServer(url, "llama.cpp", None, None), trace, 0, ask, notices.append) as door:
         threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
         lines = [socket.create_connection(("127.0.0.1", int(door.server_address[1])), 30) for _ in bodies]
         for line, body in zip(lines, bodies, strict=True):
@@ -78,7 +78,7 @@ def _through(url: str, bodies: list[bytes], folder: Path, ask: bool = False) -> 
                 got.append(file.read())
         door.shutdown()
     trace.close()
-    return got, fold(read_events(trace.path)), said
+    return got, fold(read_events(trace.path)), notices
 
 
 def _rounds(run: Run) -> list[tuple[int, int]]:
@@ -89,30 +89,30 @@ def _rounds(run: Run) -> list[tuple[int, int]]:
 def test_two_clients_get_every_byte_and_the_trace_both_answers(tmp_path: Path, cut: int) -> None:
     whole = ANSWER + b"0\r\n\r\n"
     with odd_server(whole, cut) as (url, asked):
-        got, run, said = _through(url, [b'{"prompt": "a" }', b"{ }"], tmp_path)
+        got, run, notices = _through(url, [b'{"prompt": "a" }', b"{ }"], tmp_path)
     assert got == [whole, whole]
     host = url.removeprefix("http://")
     assert sorted(asked) == sorted(_request(host, body) for body in (b'{"prompt": "a" }', b"{ }"))
     assert _rounds(run) == [(0, 0), (4, 1), (4, 0)] * 2
-    assert not said
+    assert not notices
     assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_a_server_that_dies_in_mid_stream_leaves_what_it_said(tmp_path: Path) -> None:
     with odd_server(ANSWER, 50) as (url, _):
-        got, run, said = _through(url, [b"{}"], tmp_path)
+        got, run, notices = _through(url, [b"{}"], tmp_path)
     assert got == [ANSWER]
     assert run.rounds
-    assert len(said) == 1
-    assert "broke off" in said[0]
+    assert len(notices) == 1
+    assert "broke off" in notices[0]
 
 
 def test_a_server_that_has_gone_is_a_502_and_a_line(tmp_path: Path) -> None:
-    got, run, said = _through("http://127.0.0.1:1", [b"{}"], tmp_path)
+    got, run, notices = _through("http://127.0.0.1:1", [b"{}"], tmp_path)
     assert got[0].startswith(b"HTTP/1.1 502 ")
     assert not run.rounds
-    assert len(said) == 1
-    assert "the client was told 502" in said[0]
+    assert len(notices) == 1
+    assert "the client was told 502" in notices[0]
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_a_server_that_has_gone_is_a_502_and_a_line(tmp_path: Path) -> None:
 def test_what_is_no_answer_passes_and_leaves_no_round(tmp_path: Path, body: bytes) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with odd_server(answer, 5) as (url, _):
-        got, run, said = _through(url, [b"{}"], tmp_path)
+        got, run, notices = _through(url, [b"{}"], tmp_path)
     assert got == [answer]
     assert not run.rounds
-    assert not said
+    assert not notices
 
 
 def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_counts_says_what_the_client_must_send(tmp_path: Path) -> None:
-    told = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
-    body = json.dumps(told).encode()
+    reply = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
+    body = json.dumps(reply).encode()
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     with odd_server(answer, 5) as (url, _):
         got, run, _ = _through(url, [b"{}"], tmp_path)
@@ -149,8 +149,8 @@ def test_an_answer_without_counts_says_what_the_client_must_send(tmp_path: Path)
 
 def test_an_answer_of_which_only_sums_are_known_is_no_violation(tmp_path: Path) -> None:
     """Another one beside it has its rounds: those alone are held against what the server counted of them."""
-    told = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
-    body = json.dumps(told).encode()
+    reply = {"content": "abc", "stop": True, "timings": {"predicted_n": 9, "draft_n": 8, "draft_n_accepted": 5}}
+    body = json.dumps(reply).encode()
     server = EngineServer("http://x", "llama.cpp", None, None)
     trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
     for answer in (body, b"".join(STREAM)):
@@ -176,8 +176,8 @@ def test_who_leaves_in_the_middle_of_a_round_is_told_of_no_tokens_behind_the_tex
 
 def _timed(**odd: Any) -> bytes:
     timings = {"prompt_n": 4, "predicted_n": 2, "predicted_ms": 1.0, "draft_n": 4, "draft_n_accepted": 1}
-    told = {"content": "a", "tokens": [7, 8], "timings": {**timings, **odd}, "stop": False}
-    return f"data: {json.dumps(told)}\n\n".encode()
+    answer = {"content": "a", "tokens": [7, 8], "timings": {**timings, **odd}, "stop": False}
+    return f"data: {json.dumps(answer)}\n\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_an_odd_answer_takes_no_later_one_with_it(tmp_path: Path, bad: bytes) ->
     ],
 )
 def test_a_web_page_of_another_place_asks_nothing(tmp_path: Path, head: str, refused: bool) -> None:
-    said: list[str] = []
+    notices: list[str] = []
     with odd_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 50) as (url, asked):
         server = EngineServer(url, "llama.cpp", None, None)
         trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
-        with ProxyDoor(server, trace, 0, False, said.append) as door:
+        with ProxyDoor(server, trace, 0, False, notices.append) as door:
             threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
             with socket.create_connection(("127.0.0.1", int(door.server_address[1])), 30) as line:
                 line.sendall(f"POST /completion HTTP/1.1\r\n{head}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
@@ -257,12 +257,12 @@ def test_a_proxy_that_is_stopped_closes_its_trace(tmp_path: Path, number: signal
             assert process.stdout.readline().startswith("http://127.0.0.1:")
             process.send_signal(number)
             try:
-                _, said = process.communicate(timeout=60)
+                _, err = process.communicate(timeout=60)
             finally:
                 process.kill()  # a test that failed must not wait for it
         server.shutdown()
     assert process.returncode == 0
-    assert "kept in" in said
+    assert "kept in" in err
     end = fold(read_events(tmp_path / "p")).end
     assert end is not None
     assert end.reason == "stopped"

@@ -209,9 +209,9 @@ def test_an_answer_whose_text_has_a_bar_in_it_is_read() -> None:
 
 def test_rounds_that_an_answer_tells_are_not_counted_from_its_tokens() -> None:
     timings = {"predicted_n": 101, "predicted_ms": 2000.0, "draft_n": 90, "draft_n_accepted": 71}
-    told = looks_of(json.dumps({"timings": {**timings, "draft_rounds": 31}}))[-1]
+    look = looks_of(json.dumps({"timings": {**timings, "draft_rounds": 31}}))[-1]
     counted = looks_of(json.dumps({"timings": timings}))[-1]
-    assert (told.engine, told.n_rounds, told.notes) == ("mlx-vlm", 31, [])
+    assert (look.engine, look.n_rounds, look.notes) == ("mlx-vlm", 31, [])
     assert (counted.engine, counted.n_rounds, len(counted.notes)) == ("llama.cpp", 100 - 71, 1)
 
 
@@ -312,9 +312,9 @@ def _is_read_as(name: str, text: str) -> None:
 
 def test_several_kinds_in_one_text_are_several_parts_in_their_order() -> None:
     text = f"It got slow.\n\n```\n{SGLANG}```\n\nand with the other engine\n\n```\n{VLLM}```\n"
-    found = read(text)
-    assert [part.kind for part in found.parts] == ["SGLang's Decode batch", "vLLM's SpecDecoding metrics"]
-    assert found.n_left == len(text.splitlines()) - 5
+    parts = read(text)
+    assert [part.kind for part in parts.parts] == ["SGLang's Decode batch", "vLLM's SpecDecoding metrics"]
+    assert parts.n_left == len(text.splitlines()) - 5
 
 
 def test_a_line_of_ones_own(tmp_path: Path) -> None:
@@ -509,11 +509,11 @@ def test_a_long_log_is_read_in_little_memory(tmp_path: Path) -> None:
             file.write(VLLM.splitlines(keepends=True)[1] if k % 20_000 == 0 else f"INFO line {k} of something else\n")
     with (tmp_path / "server.log").open() as file:
         tracemalloc.start()
-        found = read_text(file)
+        parts = read_text(file)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert found.parts[0].n_lines == 10
-    assert (found.n_lines, found.n_left) == (200_000, 200_000 - 10)
+    assert parts.parts[0].n_lines == 10
+    assert (parts.n_lines, parts.n_left) == (200_000, 200_000 - 10)
     assert most < 16 << 20
 
 

@@ -66,7 +66,7 @@ Answer = tuple[int, str]
 @pytest.fixture
 def served() -> Iterator[Callable[[list[Answer]], str]]:
     """Serves the answers one after another, the last one again and again; gives the address."""
-    made: list[ThreadingHTTPServer] = []
+    servers: list[ThreadingHTTPServer] = []
 
     def serve(answers: list[Answer]) -> str:
         waiting = list(answers)
@@ -82,14 +82,14 @@ def served() -> Iterator[Callable[[list[Answer]], str]]:
             def log_message(self, *_: object) -> None:
                 pass
 
-        made.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=made[-1].serve_forever, args=(0.01,), daemon=True).start()
-        return f"127.0.0.1:{made[-1].server_port}"
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+        return f"127.0.0.1:{servers[-1].server_port}"
 
     yield serve
-    for each in made:
-        each.shutdown()
-        each.server_close()
+    for one in servers:
+        one.shutdown()
+        one.server_close()
 
 
 def test_vllm_counts_are_read_with_their_labels() -> None:
@@ -166,10 +166,10 @@ def test_stats_of_a_history_says_what_its_counters_know(tmp_path: Path, capsys: 
     (tmp_path / "kept.sv.jsonl.gz").write_bytes(packed_history(looks))
     assert [look.n_rounds for look in read_history(tmp_path / "kept")] == [look.n_rounds for look in looks]
     assert main(["stats", str(tmp_path / "kept"), "--check"]) == 0
-    told = capsys.readouterr()
-    assert "position 2:  40.0%" in told.out
-    assert "2.200 [" in told.out
-    assert "level none" not in told.err
+    output = capsys.readouterr()
+    assert "position 2:  40.0%" in output.out
+    assert "2.200 [" in output.out
+    assert "level none" not in output.err
     assert main(["stats", str(tmp_path / "kept"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counters"]["n_rounds"] == 40
 
@@ -187,9 +187,9 @@ def test_a_change_is_found_where_it_was_and_chance_is_none() -> None:
     steady = [(50, [int(draw.binomial(50, 0.7)), 10]) for _ in range(120)]
     assert change_points(steady) == []
     fallen = [(50, [int(draw.binomial(50, 0.7 if k < 60 else 0.3))]) for k in range(120)]
-    (found,) = change_points(fallen)
-    assert abs(found.at - 60) <= 1
-    assert found.before > 0.6 > 0.4 > found.after
+    (change,) = change_points(fallen)
+    assert abs(change.at - 60) <= 1
+    assert change.before > 0.6 > 0.4 > change.after
 
 
 def test_changes_are_told_as_rarely_by_chance_and_as_soon_as_was_calibrated() -> None:
@@ -249,9 +249,9 @@ def test_what_is_no_engine_is_told_in_one_line(
     answer: Answer, words: str, served: Callable[[list[Answer]], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["watch", served([answer]), "--looks", "1"]) == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
 
 
 def test_a_key_is_sent_from_a_variable_that_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,9 +259,9 @@ def test_a_key_is_sent_from_a_variable_that_must_be_there(capsys: pytest.Capture
     assert "NO_SUCH_KEY_HERE is not set" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("given", ["h:8000", "http://h:8000", "http://h:8000/v1", "http://h:8000/metrics/"])
-def test_an_address_is_taken_as_it_is_at_hand(given: str) -> None:
-    assert metrics_address(given) == "http://h:8000/metrics"
+@pytest.mark.parametrize("address", ["h:8000", "http://h:8000", "http://h:8000/v1", "http://h:8000/metrics/"])
+def test_an_address_is_taken_as_it_is_at_hand(address: str) -> None:
+    assert metrics_address(address) == "http://h:8000/metrics"
 
 
 def test_a_history_opens_again_and_says_the_same(
@@ -270,12 +270,12 @@ def test_a_history_opens_again_and_says_the_same(
     address = served([(200, vllm(10, [8, 5], 23)), (200, vllm(30, [20, 9], 59))])
     file = tmp_path / "history.sv.jsonl"
     assert main(["watch", address, "--every", "0.1", "--looks", "2", "--json", "-o", str(file)]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [each["n_rounds"] for each in told] == [10, 20]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [report["n_rounds"] for report in lines] == [10, 20]
     (kept,) = tmp_path.iterdir()
     assert [look.n_rounds for look in read_history(kept)] == [10, 30]
     assert main(["watch", str(kept), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == told[-1]
+    assert json.loads(capsys.readouterr().out) == lines[-1]
 
 
 def slot(task: int, n_decoded: int, busy: bool = True, **more: object) -> dict[str, object]:
@@ -344,7 +344,7 @@ def test_the_engine_that_is_ill_is_named() -> None:
         return picture_of([read_counters(read_samples(several(list(lengths)), "here"), 0.0, "here")])
 
     ill = picture(2.9, 2.8, 1.1, 3.0)
-    assert [(each.name, each.length) for each in ill.engines] == [("0", 2.9), ("1", 2.8), ("2", 1.1), ("3", 3.0)]
+    assert [(engine.name, engine.length) for engine in ill.engines] == [("0", 2.9), ("1", 2.8), ("2", 1.1), ("3", 3.0)]
     assert ill.length == pytest.approx((2.9 + 2.8 + 1.1 + 3.0) / 4)
     assert "engine 2 at 1.10, the others at 2.90" in ill.headline
     for fine in (picture(2.9, 2.8, 2.2, 3.0), picture(2.9, 1.1)):
@@ -390,12 +390,12 @@ def test_engines_are_counted_between_looks() -> None:
         named = [EngineCounts(name=str(k), n_rounds=n, n_accepted=n // 2) for k, n in enumerate(rounds)]
         return Counted(engine="vLLM", wall=0.0, n_rounds=sum(rounds), n_accepted=sum(rounds) // 2, engines=named)
 
-    assert [each.n_rounds for each in picture_of([look(100, 200), look(110, 260)]).engines] == [10, 60]
-    assert [each.n_rounds for each in picture_of([look(100, 200), look(4, 6)]).engines] == [4, 6]
+    assert [engine.n_rounds for engine in picture_of([look(100, 200), look(110, 260)]).engines] == [10, 60]
+    assert [engine.n_rounds for engine in picture_of([look(100, 200), look(4, 6)]).engines] == [4, 6]
 
 
 @pytest.mark.parametrize(
-    ("kept", "told"),
+    ("kept", "words"),
     [
         (
             [280, 264, 248, 240, 220, 0, 0, 0],
@@ -405,11 +405,11 @@ def test_engines_are_counted_between_looks() -> None:
         ([280, 140, 4, 2], "a cliff at position 3"),
     ],
 )
-def test_a_broken_position_is_no_draft_length(kept: list[int], told: str) -> None:
+def test_a_broken_position_is_no_draft_length(kept: list[int], words: str) -> None:
     """Where acceptance falls to nothing at once, a shorter draft is no advice."""
-    (found,) = [finding.text for finding in judge(Evidence.of_looks([counted(400, kept)]))]
-    assert told in found
-    assert "would lose next to nothing" not in found
+    (text,) = [finding.text for finding in judge(Evidence.of_looks([counted(400, kept)]))]
+    assert words in text
+    assert "would lose next to nothing" not in text
     (slowly,) = [finding.text for finding in judge(Evidence.of_looks([counted(400, [280, 190, 120, 60, 20, 3])]))]
     assert "would lose next to nothing" in slowly, "the control: it falls by and by"
 
@@ -429,10 +429,10 @@ def test_a_change_is_told_in_a_pipe_when_it_is_found(
         rounds, kept = rounds + 400, kept + (320 if look < 12 else 160)
         answers.append((200, vllm(rounds, [kept], rounds + kept)))
     assert main(["watch", served(answers), "--plain", "--every", "0.1", "--looks", "24"]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "changed at" in line]
-    assert len(told) == 1
-    assert re.search(r"changed at \d{4}-\d\d-\d\d [\d:]{8}: position 1 fell from 80% to \d\d%, by", told[0])
-    low, high = (float(share) for share in re.findall(r"([\d.]+)%", told[0].partition(", by ")[2]))
+    lines = [line for line in capsys.readouterr().out.splitlines() if "changed at" in line]
+    assert len(lines) == 1
+    assert re.search(r"changed at \d{4}-\d\d-\d\d [\d:]{8}: position 1 fell from 80% to \d\d%, by", lines[0])
+    low, high = (float(share) for share in re.findall(r"([\d.]+)%", lines[0].partition(", by ")[2]))
     assert low < 40 < high + 2  # it is found before all of it was seen
 
 
@@ -471,7 +471,7 @@ def test_several_servers_are_a_line_each_and_an_ill_one_an_exit_code(
     assert "engine 2 at 1.10" in second
     assert main(["watch", well, ill, "--once", "--json"]) == 1
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [found["counters"]["n_looks"] for found in objects] == [1, 1]
+    assert [report["counters"]["n_looks"] for report in objects] == [1, 1]
 
 
 def test_of_several_servers_one_that_is_away_is_said_and_none_is_an_error(

@@ -53,10 +53,10 @@ def _nothing(what: str, done: int, total: int) -> None:
 
 
 def test_a_file_comes_whole_and_its_progress_is_told(address: str, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    fetch(address, tmp_path / "part", "it", lambda what, done, total: told.append((done, total)))
+    progress: list[tuple[int, int]] = []
+    fetch(address, tmp_path / "part", "it", lambda what, done, total: progress.append((done, total)))
     assert (tmp_path / "part").read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT))
+    assert progress[-1] == (len(CONTENT), len(CONTENT))
 
 
 def test_only_what_is_missing_is_asked_for(address: str, tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ def test_models_of_every_place_have_a_name_that_leads_to_them(home: Path) -> Non
     snapshot = home / ".cache/huggingface/hub/models--owner--name/snapshots/r1"
     build("llama").save_pretrained(snapshot)
     tokenizer().save_pretrained(snapshot)
-    found = {model.name: model for model in local_models()}
-    assert list(found) == ["ours", "owner/name", "lmstudio:some/repo/tiny", "ollama:llama3.2:1b"]
+    by_name = {model.name: model for model in local_models()}
+    assert list(by_name) == ["ours", "owner/name", "lmstudio:some/repo/tiny", "ollama:llama3.2:1b"]
     assert local_path("ollama:llama3.2:1b") == blob
     assert local_path("lmstudio:some/repo/tiny") == studio
     assert local_path("ours") == home / "store" / "ours"
-    assert {name: model.chat for name, model in found.items()} == {
+    assert {name: model.chat for name, model in by_name.items()} == {
         "ours": False,
         "owner/name": False,
         "lmstudio:some/repo/tiny": False,
@@ -73,9 +73,9 @@ def test_pairs_are_those_that_number_the_same_tokens(home: Path) -> None:
     _stored(home, "small", layers=1)
     _stored(home, "large", layers=6)
     _ollama(home, "other", "1b", layers=1)  # a file in float32 with another last token
-    found = local_models()
-    assert [(target.name, draft.name) for target, draft in pairs(found)] == [("large", "small")]
-    by_name = {model.name: model for model in found}
+    models = local_models()
+    assert [(target.name, draft.name) for target, draft in pairs(models)] == [("large", "small")]
+    by_name = {model.name: model for model in models}
     assert by_name["small"].vocabulary != by_name["ollama:other:1b"].vocabulary
 
 
@@ -96,9 +96,9 @@ def test_what_cannot_be_used_is_listed_with_the_reason(home: Path, capsys: pytes
     _stored(home, "pickled")
     (pickled / "model.safetensors").rename(pickled / "model.bin")
     assert main(["models", "list"]) == 0
-    said = capsys.readouterr().out
-    assert "ollama:broken:latest  cannot be used: sha256-abc123 is no GGUF file, or is cut short" in said
-    assert "cannot be used: no .safetensors file in it" in said
+    out = capsys.readouterr().out
+    assert "ollama:broken:latest  cannot be used: sha256-abc123 is no GGUF file, or is cut short" in out
+    assert "cannot be used: no .safetensors file in it" in out
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_the_list_for_programs_names_models_and_pairs(home: Path, capsys: pytest
     _stored(home, "small", layers=1)
     _stored(home, "large", layers=6)
     assert main(["models", "list", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["pairs"] == [{"target": "large", "draft": "small"}]
-    assert [model["name"] for model in found["models"]] == ["large", "small"]
-    assert {"smollm2"} <= {model["name"] for model in found["known"]}
+    report = json.loads(capsys.readouterr().out)
+    assert report["pairs"] == [{"target": "large", "draft": "small"}]
+    assert [model["name"] for model in report["models"]] == ["large", "small"]
+    assert {"smollm2"} <= {model["name"] for model in report["known"]}

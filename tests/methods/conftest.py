@@ -43,11 +43,11 @@ def run(loaded: tuple[Pair, dict[str, list[str]]]) -> Run:
         own = {"max_new_tokens": 24, **({"drafter": folders[drafter]} if drafter in folders else {}), **knobs}
         lines: list[bytes] = []
         start = Start(prompt="ab ab ab", method=method, knobs=own, level=level)
-        made = LocalRun(pair, start, lambda event: lines.append(encode(event)))
-        for _ in made.rounds():
+        own_run = LocalRun(pair, start, lambda event: lines.append(encode(event)))
+        for _ in own_run.rounds():
             pass
         events = [decode(line) for line in lines]
         assert None not in events
-        return made, [event for event in events if event is not None]
+        return own_run, [event for event in events if event is not None]
 
     return decoded

@@ -58,15 +58,15 @@ def length_of(layout: str, verifier: str, length: int) -> int:
 def test_law_of_a_generation(layout: str, verifier: str) -> None:
     """Several rounds up to the length limit, which cuts drafts shorter towards the end."""
     length = length_of(layout, verifier, 5)
-    found = session_law(HISTORY, "draft", verifier, max_new_tokens=length, **LAYOUTS[layout])
-    assert deviation(found, law(HISTORY.p, length)) < EXACT
+    played_law = session_law(HISTORY, "draft", verifier, max_new_tokens=length, **LAYOUTS[layout])
+    assert deviation(played_law, law(HISTORY.p, length)) < EXACT
 
 
 @pytest.mark.parametrize(("layout", "verifier"), LOSSLESS)
 def test_law_with_three_and_four_tokens(layout: str, verifier: str) -> None:
     """Case C has zeros in both tables, as after top-k: residuals without support, children that run out."""
-    found = session_law(CASE_C, "draft", verifier, max_new_tokens=2, **LAYOUTS[layout])
-    assert deviation(found, law(CASE_C.p, 2)) < EXACT
+    played_law = session_law(CASE_C, "draft", verifier, max_new_tokens=2, **LAYOUTS[layout])
+    assert deviation(played_law, law(CASE_C.p, 2)) < EXACT
 
 
 @pytest.mark.parametrize("eos", [0, 1])
@@ -74,16 +74,16 @@ def test_law_with_three_and_four_tokens(layout: str, verifier: str) -> None:
 def test_law_with_an_end_token(layout: str, verifier: str, eos: int) -> None:
     """A drafted end token is kept and not fed; a block whose draft it cut short is as long as was planned."""
     length = length_of(layout, verifier, 4)
-    found = session_law(HISTORY, "draft", verifier, max_new_tokens=length, eos=[eos], **LAYOUTS[layout])
-    assert deviation(found, law(HISTORY.p, length, [eos])) < EXACT
+    played_law = session_law(HISTORY, "draft", verifier, max_new_tokens=length, eos=[eos], **LAYOUTS[layout])
+    assert deviation(played_law, law(HISTORY.p, length, [eos])) < EXACT
 
 
 @pytest.mark.parametrize("verifier", [v for layout, v in LOSSLESS if layout == "chain"])
 @pytest.mark.parametrize("eos", [[], [0], [1]])
 def test_law_of_longer_chains(verifier: str, eos: list[int]) -> None:
     """Three drafted tokens: blocks with two carried rounds, scans that stop in the middle."""
-    found = session_law(HISTORY, "draft", verifier, max_new_tokens=5, eos=eos, gamma=3)
-    assert deviation(found, law(HISTORY.p, 5, eos)) < EXACT
+    played_law = session_law(HISTORY, "draft", verifier, max_new_tokens=5, eos=eos, gamma=3)
+    assert deviation(played_law, law(HISTORY.p, 5, eos)) < EXACT
 
 
 @pytest.mark.parametrize(("layout", "verifier"), [pair for pair in LOSSLESS if pair[0] not in LONG])
@@ -91,13 +91,13 @@ def test_law_with_a_stop_text(layout: str, verifier: str) -> None:
     """It may be completed by an accepted token, by the closing one, or by a carried round."""
     length, stop = 4, "ab"
     knobs = {"max_new_tokens": length, "stop": [stop], "texts": Letters(), **LAYOUTS[layout]}
-    found = session_law(HISTORY, "draft", verifier, **knobs)
+    played_law = session_law(HISTORY, "draft", verifier, **knobs)
     whole: Law = {}
     for text, prob in law(HISTORY.p, length).items():
         at = "".join("ab"[t] for t in text).find(stop)
         cut = text if at < 0 else text[: at + len(stop)]
         whole[cut] = whole.get(cut, 0) + prob
-    assert deviation(found, whole) < EXACT
+    assert deviation(played_law, whole) < EXACT
 
 
 def change(session: Session, done: Any) -> None:
@@ -121,8 +121,8 @@ def change(session: Session, done: Any) -> None:
 def test_law_with_knobs_changed_every_round(layout: str, verifier: str) -> None:
     """Between carried rounds too."""
     length = length_of(layout, verifier, 4)
-    found = session_law(HISTORY, "draft", verifier, steer=change, max_new_tokens=length, **LAYOUTS[layout])
-    assert deviation(found, law(HISTORY.p, length)) < EXACT
+    played_law = session_law(HISTORY, "draft", verifier, steer=change, max_new_tokens=length, **LAYOUTS[layout])
+    assert deviation(played_law, law(HISTORY.p, length)) < EXACT
 
 
 def first_tokens(problem: Problem, verifier: str, length: int, **knobs: Any) -> Law:
@@ -145,10 +145,10 @@ def first_tokens(problem: Problem, verifier: str, length: int, **knobs: Any) -> 
 def test_controls_are_as_far_off_as_they_say(verifier: str, knobs: dict[str, float]) -> None:
     """Case A, gamma 2: the distance of the header is that of the engine's own law."""
     own = {name: value for name, value in knobs.items() if name in {k.name for k in get_verifier(verifier).knobs}}
-    found = first_tokens(CASE_A, verifier, 3, gamma=2, **own)
-    said = get_verifier(verifier).tuned(METHOD.table.knobs(own)).distance
-    assert said
-    assert float(total_variation(found, law(CASE_A.p, 3))) == pytest.approx(said, abs=1e-12)
+    first_law = first_tokens(CASE_A, verifier, 3, gamma=2, **own)
+    distance = get_verifier(verifier).tuned(METHOD.table.knobs(own)).distance
+    assert distance
+    assert float(total_variation(first_law, law(CASE_A.p, 3))) == pytest.approx(distance, abs=1e-12)
 
 
 GOLDEN = [  # docs/methods.md: expected accepted tokens of a first round
@@ -252,9 +252,9 @@ PLAIN = Problem(4, 2, Iid(exact_row([".15", ".4", ".25", ".2"])), Iid(exact_row(
 )
 def test_the_target_law_is_the_warped_one(layout: str, verifier: str, warp: dict[str, Any]) -> None:
     """Lossless is relative to the target's own warpers, under every verifier and layout."""
-    found = session_law(PLAIN, "draft", verifier, max_new_tokens=2, **LAYOUTS[layout], **warp)
-    assert deviation(found, law(Warped(PLAIN.p, (0,), warp), 2)) < EXACT
-    assert deviation(found, law(PLAIN.p, 2)) > 0.01  # and another law than the plain one
+    played_law = session_law(PLAIN, "draft", verifier, max_new_tokens=2, **LAYOUTS[layout], **warp)
+    assert deviation(played_law, law(Warped(PLAIN.p, (0,), warp), 2)) < EXACT
+    assert deviation(played_law, law(PLAIN.p, 2)) > 0.01  # and another law than the plain one
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -336,8 +336,8 @@ def test_pruning_drawn_nodes_by_value_is_caught(monkeypatch: pytest.MonkeyPatch)
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) < EXACT
     draft = DraftTree.draft
 
-    def pruned(self: DraftTree, *given: Any, **named: Any) -> Any:
-        return draft(self, *given, **{**named, "keep": sorted(range(len(self)), key=self.token)[:1]})
+    def pruned(self: DraftTree, *args: Any, **named: Any) -> Any:
+        return draft(self, *args, **{**named, "keep": sorted(range(len(self)), key=self.token)[:1]})
 
     monkeypatch.setattr(DraftTree, "draft", pruned)
     assert deviation(session_law(CASE_B, "draft", "tokenwise", **knobs), law(CASE_B.p, 3)) > 0.01
@@ -356,22 +356,22 @@ def test_the_plain_row_for_draws_without_replacement_is_caught(monkeypatch: pyte
 
     monkeypatch.setattr(DraftTree, "add", plain)
     problem = Problem(4, 1, Iid(exact_row([".4", ".3", ".2", ".1"])), Iid(exact_row([".7", ".1", ".1", ".1"])))
-    found = session_law(problem, "draft", verifier, max_new_tokens=2, **LAYOUTS["distinct chains"])
-    assert deviation(found, law(problem.p, 2)) > 0.005  # case B would not do: its residuals are certain
+    played_law = session_law(problem, "draft", verifier, max_new_tokens=2, **LAYOUTS["distinct chains"])
+    assert deviation(played_law, law(problem.p, 2)) > 0.005  # case B would not do: its residuals are certain
 
 
 def test_a_forgotten_carry_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafting afresh behind a naive stop, as one-call verifiers may."""
     commit = Session._commit
 
-    def forgetful(self: Session, *given: Any) -> Any:
-        seen = commit(self, *given)
+    def forgetful(self: Session, *args: Any) -> Any:
+        seen = commit(self, *args)
         self.carry = None
         return seen
 
     monkeypatch.setattr(Session, "_commit", forgetful)
-    found = session_law(CASE_A, "draft", "hsd_naive", max_new_tokens=4, gamma=2)
-    assert deviation(found, law(CASE_A.p, 4)) > 0.01
+    played_law = session_law(CASE_A, "draft", "hsd_naive", max_new_tokens=4, gamma=2)
+    assert deviation(played_law, law(CASE_A.p, 4)) > 0.01
 
 
 def test_a_block_as_short_as_its_draft_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -382,5 +382,5 @@ def test_a_block_as_short_as_its_draft_is_caught(monkeypatch: pytest.MonkeyPatch
 
     propose = ChainDrafter.propose
     monkeypatch.setattr(ChainDrafter, "propose", lambda self, ctx: replace(propose(self, ctx), planned=None))
-    found = session_law(HISTORY, "draft", "hsd_naive", max_new_tokens=4, gamma=3, eos=[0])
-    assert deviation(found, law(HISTORY.p, 4, [0])) > 1e-4
+    played_law = session_law(HISTORY, "draft", "hsd_naive", max_new_tokens=4, gamma=3, eos=[0])
+    assert deviation(played_law, law(HISTORY.p, 4, [0])) > 1e-4

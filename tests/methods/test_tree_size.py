@@ -14,7 +14,7 @@ from specviz.methods.trained.rank_shapes import best_paths, expected, paying_pat
 from specviz.probability.draft import ROOT
 
 CPU, CUDA = (partial(row_cost, device) for device in ("cpu", "cuda"))
-CHANCES = st.lists(st.floats(1e-6, 1), min_size=1, max_size=20).map(lambda found: sorted(found, reverse=True))
+CHANCES = st.lists(st.floats(1e-6, 1), min_size=1, max_size=20).map(lambda shares: sorted(shares, reverse=True))
 
 
 def test_rows_cost_more_one_after_another_on_a_processor_alone() -> None:
@@ -26,12 +26,12 @@ def test_rows_cost_more_one_after_another_on_a_processor_alone() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(found=CHANCES, calls=st.integers(1, 6), call=st.floats(0, 1), most=st.integers(1, 20))
-def test_no_other_size_brings_more_for_its_time(found: list[float], calls: int, call: float, most: int) -> None:
+@given(shares=CHANCES, calls=st.integers(1, 6), call=st.floats(0, 1), most=st.integers(1, 20))
+def test_no_other_size_brings_more_for_its_time(shares: list[float], calls: int, call: float, most: int) -> None:
     cost = TreeCost(CPU, call)
-    n, rate = cost.best(found, calls, most)
+    n, rate = cost.best(shares, calls, most)
     assert 1 <= n <= most
-    others = [(1 + math.fsum(found[:k])) / (CPU(1 + k) + calls * call) for k in range(1, min(most, len(found)) + 1)]
+    others = [(1 + math.fsum(shares[:k])) / (CPU(1 + k) + calls * call) for k in range(1, min(most, len(shares)) + 1)]
     assert math.isclose(rate, max(others), rel_tol=1e-12)
     assert math.isclose(others[n - 1], max(others), rel_tol=1e-12)
 
@@ -96,9 +96,9 @@ def test_fixed_shapes_are_as_large_as_pays(right: list[list[float]], call: float
         calls = max(map(len, some)) if by_level else 1
         return (1 + expected(right, some)) / (CPU(1 + len(some)) + calls * call)
 
-    found = paying_paths(right, TreeCost(CPU, call), 12, by_level=by_level)
-    assert found == best_paths(right, len(found))
-    assert math.isclose(rate(len(found)), max(rate(n) for n in range(1, 13)), rel_tol=1e-9)
+    paths = paying_paths(right, TreeCost(CPU, call), 12, by_level=by_level)
+    assert paths == best_paths(right, len(paths))
+    assert math.isclose(rate(len(paths)), max(rate(n) for n in range(1, 13)), rel_tol=1e-9)
 
 
 def test_a_chance_does_not_count_more_than_once() -> None:

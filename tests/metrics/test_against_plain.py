@@ -33,13 +33,13 @@ COSTS = ev.Calibration(t_ns=MS, c=10.0, widths=[1, 2], target_ns=[15 * MS, 16 * 
 
 def test_plain_rounds_of_the_run_itself_are_trusted_most() -> None:
     rounds = [plain(r) for r in range(1, LEAST_PLAIN + 1)] + [drafted(LEAST_PLAIN + 1), drafted(LEAST_PLAIN + 2)]
-    found = speed(judged_run(rounds, COSTS))
-    assert found is not None
-    assert (found.basis, found.measured, found.plain_ms) == ("rounds", True, 10.0)
+    gain = speed(judged_run(rounds, COSTS))
+    assert gain is not None
+    assert (gain.basis, gain.measured, gain.plain_ms) == ("rounds", True, 10.0)
     tokens, ms = LEAST_PLAIN + 8, 10 * LEAST_PLAIN + 40
-    assert found.times.value == pytest.approx(tokens / ms * 10)
-    assert found.times.interval is not None
-    assert found.times.interval[0] < found.times.value < found.times.interval[1]
+    assert gain.times.value == pytest.approx(tokens / ms * 10)
+    assert gain.times.interval is not None
+    assert gain.times.interval[0] < gain.times.value < gain.times.interval[1]
 
 
 def test_a_few_slow_plain_rounds_widen_the_interval_to_their_mean() -> None:
@@ -48,10 +48,10 @@ def test_a_few_slow_plain_rounds_widen_the_interval_to_their_mean() -> None:
 
     def times(slow_ms: float) -> Estimate:
         rounds = [*(plain(r) for r in range(1, 11)), plain(11, slow_ms), *(drafted(r) for r in range(12, 60))]
-        found = speed(judged_run(rounds, COSTS))
-        assert found is not None
-        assert (found.basis, found.plain_ms) == ("rounds", 10.0)
-        return found.times
+        gain = speed(judged_run(rounds, COSTS))
+        assert gain is not None
+        assert (gain.basis, gain.plain_ms) == ("rounds", 10.0)
+        return gain.times
 
     even, uneven = times(10.0), times(120.0)
     assert even.interval is not None
@@ -71,29 +71,29 @@ def timed(r: int, ms: float) -> list[Event]:
 def test_passes_between_the_rounds_come_before_all_else() -> None:
     """Whatever a timing before the run says: they were slowed down by what slowed the rounds down."""
     took = [30.0, 24.0, 27.0, 40.0, 26.0]
-    found = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)], COSTS))
-    assert found is not None
-    assert (found.basis, found.measured, found.agrees, found.plain_ms) == ("timed", True, True, 27.0)
-    assert found.times.value == pytest.approx(20 / 100 * 27)
-    assert found.times.interval == pytest.approx((20 / 100 * 24, 20 / 100 * 40)), "of few, all of them"
+    gain = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)], COSTS))
+    assert gain is not None
+    assert (gain.basis, gain.measured, gain.agrees, gain.plain_ms) == ("timed", True, True, 27.0)
+    assert gain.times.value == pytest.approx(20 / 100 * 27)
+    assert gain.times.interval == pytest.approx((20 / 100 * 24, 20 / 100 * 40)), "of few, all of them"
 
 
 def test_the_interval_of_many_passes_is_that_of_their_median() -> None:
     took = [float(ms) for ms in range(1, 101)]
-    found = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)]))
-    assert found is not None
-    assert found.times.interval is not None
+    gain = speed(judged_run([timed(r, ms) for r, ms in enumerate(took, 1)]))
+    assert gain is not None
+    assert gain.times.interval is not None
     inside = binom(100, 0.5)
-    low, high = (end * 100 * 20 / 400 for end in found.times.interval)  # 4 tokens in 20 ms: back to milliseconds
+    low, high = (end * 100 * 20 / 400 for end in gain.times.interval)  # 4 tokens in 20 ms: back to milliseconds
     assert inside.cdf(round(high) - 1) - inside.cdf(round(low) - 1) >= 0.95
     assert high - low < 25
 
 
 def test_below_three_those_behind_the_text_count_where_the_runs_own_passes_agree() -> None:
     behind = msgspec.structs.replace(COSTS, behind_ns=[14 * MS, 11 * MS, 12 * MS])
-    found = speed(judged_run([timed(1, 30.0), drafted(2)], behind))
-    assert found is not None
-    assert (found.basis, found.measured, found.agrees, found.plain_ms) == ("behind", True, True, 12.0)
+    gain = speed(judged_run([timed(1, 30.0), drafted(2)], behind))
+    assert gain is not None
+    assert (gain.basis, gain.measured, gain.agrees, gain.plain_ms) == ("behind", True, True, 12.0)
     far = msgspec.structs.replace(COSTS, behind_ns=[40 * MS] * 3)
     other = speed(judged_run([drafted(1), drafted(2)], far))
     assert other is not None
@@ -104,25 +104,25 @@ def test_below_three_those_behind_the_text_count_where_the_runs_own_passes_agree
 
 
 def test_then_a_pass_that_was_timed_at_the_start() -> None:
-    found = speed(judged_run([drafted(1), drafted(2)], COSTS))
-    assert found is not None
-    assert (found.basis, found.measured) == ("pass", True)
-    assert found.times.value == pytest.approx(8 / 40 * 15)
+    gain = speed(judged_run([drafted(1), drafted(2)], COSTS))
+    assert gain is not None
+    assert (gain.basis, gain.measured) == ("pass", True)
+    assert gain.times.value == pytest.approx(8 / 40 * 15)
 
 
 def test_then_the_passes_of_the_run_which_is_a_model() -> None:
-    found = speed(judged_run([drafted(1), drafted(2)]))
-    assert found is not None
-    assert (found.basis, found.measured) == ("stage", False)
-    assert found.times.interval is None, "rows cost nothing where the device is not known"
-    assert found.times.value == pytest.approx(8 / 40 * 12)
+    gain = speed(judged_run([drafted(1), drafted(2)]))
+    assert gain is not None
+    assert (gain.basis, gain.measured) == ("stage", False)
+    assert gain.times.interval is None, "rows cost nothing where the device is not known"
+    assert gain.times.value == pytest.approx(8 / 40 * 12)
 
 
 def test_on_a_processor_rows_may_cost_and_the_model_is_a_range() -> None:
     target = ev.ModelInfo(name="t", device="cpu")
-    found = speed(judged_run([drafted(1), drafted(2)], models=ev.Models(target=target)))
-    assert found is not None
-    assert found.times.interval == pytest.approx((8 / 40 * 12 / row_cost("cpu", 4), 8 / 40 * 12))
+    gain = speed(judged_run([drafted(1), drafted(2)], models=ev.Models(target=target)))
+    assert gain is not None
+    assert gain.times.interval == pytest.approx((8 / 40 * 12 / row_cost("cpu", 4), 8 / 40 * 12))
 
 
 def costs(*target_ms: int, **more: int) -> ev.Calibration:
@@ -134,57 +134,57 @@ def costs(*target_ms: int, **more: int) -> ev.Calibration:
 def test_passes_of_the_run_are_held_against_those_timed_alone_at_their_width() -> None:
     """Passes of the run have 4 rows and take 12 ms."""
     rounds = [drafted(1), drafted(2)]
-    found = speed(judged_run(rounds, costs(6, 12)))
-    assert found is not None
-    assert (found.agrees, found.own_ms, found.alone_ms) == (True, 6.0, 6.0)
-    assert found.trusted is not None
+    gain = speed(judged_run(rounds, costs(6, 12)))
+    assert gain is not None
+    assert (gain.agrees, gain.own_ms, gain.alone_ms) == (True, 6.0, 6.0)
+    assert gain.trusted is not None
     for changed in (costs(2, 4), costs(30, 60)):  # three times as fast alone, and five times as slow
-        found = speed(judged_run(rounds, changed))
-        assert found is not None
-        assert found.trusted is None
-        assert not found.costs_hold
+        gain = speed(judged_run(rounds, changed))
+        assert gain is not None
+        assert gain.trusted is None
+        assert not gain.costs_hold
 
 
 def test_within_a_quarter_the_interval_takes_both_in() -> None:
-    found = speed(judged_run([drafted(1), drafted(2)], costs(5, 10)))
-    assert found is not None
-    assert found.own_ms == 6.0
-    assert found.trusted is not None
-    assert found.trusted.interval == pytest.approx((8 / 40 * 5, 8 / 40 * 6))
+    gain = speed(judged_run([drafted(1), drafted(2)], costs(5, 10)))
+    assert gain is not None
+    assert gain.own_ms == 6.0
+    assert gain.trusted is not None
+    assert gain.trusted.interval == pytest.approx((8 / 40 * 5, 8 / 40 * 6))
 
 
 def test_a_drafter_beside_the_pass_may_slow_it_down() -> None:
     rounds = [drafted(1), drafted(2)]
-    found = speed(judged_run(rounds, costs(4, 8), lanes="threads"))
-    assert found is not None
-    assert found.trusted is not None
-    assert found.trusted.value == pytest.approx(8 / 40 * 4)
+    gain = speed(judged_run(rounds, costs(4, 8), lanes="threads"))
+    assert gain is not None
+    assert gain.trusted is not None
+    assert gain.trusted.value == pytest.approx(8 / 40 * 4)
 
 
 def test_plain_rounds_that_other_passes_belie_are_not_trusted() -> None:
     """Plain rounds of 50 ms among passes over more rows that take 12: they were slow for another reason."""
     rounds = [plain(r, 50.0) for r in range(1, LEAST_PLAIN + 1)] + [drafted(r) for r in range(9, 20)]
-    found = speed(judged_run(rounds))
-    assert found is not None
-    assert (found.basis, found.trusted) == ("rounds", None)
+    gain = speed(judged_run(rounds))
+    assert gain is not None
+    assert (gain.basis, gain.trusted) == ("rounds", None)
 
 
 def test_plain_decoding_is_counted_without_the_padding_of_exact_rows() -> None:
     padded = costs(6, 12, plain_ns=3 * MS)
-    found = speed(judged_run([drafted(1), drafted(2)], padded))
-    assert found is not None
-    assert (found.price, found.times.value) == (2.0, pytest.approx(8 / 40 * 3))
+    gain = speed(judged_run([drafted(1), drafted(2)], padded))
+    assert gain is not None
+    assert (gain.price, gain.times.value) == (2.0, pytest.approx(8 / 40 * 3))
     rounds = [plain(r) for r in range(1, LEAST_PLAIN + 1)]
-    found = speed(judged_run(rounds, padded))
-    assert found is not None
-    assert (found.basis, found.times.value) == ("rounds", pytest.approx(0.5))
+    gain = speed(judged_run(rounds, padded))
+    assert gain is not None
+    assert (gain.basis, gain.times.value) == ("rounds", pytest.approx(0.5))
 
 
 def test_a_pass_over_several_rows_is_no_plain_one() -> None:
     wide = ev.Calibration(widths=[2, 4], target_ns=[15 * MS, 16 * MS])
-    found = speed(judged_run([drafted(1)], wide))
-    assert found is not None
-    assert found.basis == "stage"
+    gain = speed(judged_run([drafted(1)], wide))
+    assert gain is not None
+    assert gain.basis == "stage"
 
 
 def test_a_target_that_stops_early_is_measured_by_its_layers() -> None:
@@ -194,10 +194,10 @@ def test_a_target_that_stops_early_is_measured_by_its_layers() -> None:
     records = drafted(1)
     target = ev.ModelInfo(name="table", n_layers=12)
     events = judged_run([[*records[:-1], climb, records[-1]]], models=ev.Models(target=target))
-    found = speed(events)
-    assert found is not None
-    assert found.basis == "layers"
-    assert found.times.value == pytest.approx(4 * 12 / 18)
+    gain = speed(events)
+    assert gain is not None
+    assert gain.basis == "layers"
+    assert gain.times.value == pytest.approx(4 * 12 / 18)
 
 
 def test_what_recording_cost_is_left_out() -> None:
@@ -214,9 +214,9 @@ def test_a_round_that_fed_more_than_its_root_is_not_plain() -> None:
         records = plain(r)
         window = ev.Node(r=r, node=r, parent=-1, depth=1, pos=11, token=1, text="a", src={"window": 0})
         rounds.append([records[0], window, *records[1:]])
-    found = speed(judged_run(rounds))
-    assert found is not None
-    assert found.basis == "stage"
+    gain = speed(judged_run(rounds))
+    assert gain is not None
+    assert gain.basis == "stage"
 
 
 def test_plain_decoding_has_none() -> None:

@@ -28,14 +28,14 @@ def _size(root: Any) -> int:
     seen: set[int] = set()
     total, todo = 0, [root]
     while todo:
-        each = todo.pop()
-        if id(each) in seen or isinstance(each, type) or type(each).__name__ in ("module", "function"):
+        thing = todo.pop()
+        if id(thing) in seen or isinstance(thing, type) or type(thing).__name__ in ("module", "function"):
             continue
-        seen.add(id(each))
-        total += sys.getsizeof(each)
-        todo += gc.get_referents(each)
-        if isinstance(each, msgspec.Struct):
-            todo += [getattr(each, name) for name in each.__struct_fields__]
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        todo += gc.get_referents(thing)
+        if isinstance(thing, msgspec.Struct):
+            todo += [getattr(thing, name) for name in thing.__struct_fields__]
     return total
 
 
@@ -75,17 +75,17 @@ def test_a_ratio_is_that_of_its_columns(seed: int) -> None:
     for term in zip(units, queries, top, bottom, strict=True):
         held.add(*term)
     for by_query, keys in ((False, units), (True, queries)):
-        wanted, found = (
+        wanted, ours = (
             ratio(np.array(top), np.array(bottom), np.array(keys), most=1e9),
             held.estimate(by_query, most=1e9),
         )
-        assert found is not None
+        assert ours is not None
         assert wanted is not None
-        assert found.n == wanted.n
-        assert found.value == pytest.approx(wanted.value, rel=1e-12)
-        assert (found.interval is None) == (wanted.interval is None)
-        if found.interval is not None:
-            assert found.interval == pytest.approx(wanted.interval, rel=1e-9, abs=1e-12)
+        assert ours.n == wanted.n
+        assert ours.value == pytest.approx(wanted.value, rel=1e-12)
+        assert (ours.interval is None) == (wanted.interval is None)
+        if ours.interval is not None:
+            assert ours.interval == pytest.approx(wanted.interval, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -99,14 +99,14 @@ def test_a_median_is_exact_and_later_within_a_thousandth(seed: int, n: int, monk
         held.add(value)
     for zeros in (0, 3):
         column = values + [0] * zeros
-        found = held.estimate(1e6, zeros)
+        median = held.estimate(1e6, zeros)
         if not column:
-            assert found is None
+            assert median is None
             continue
-        assert found is not None
+        assert median is not None
         wanted = float(np.median(np.array(column) / 1e6))
-        assert found.n == len(column)
-        assert found.value == (wanted if n <= 64 else pytest.approx(wanted, rel=1e-3, abs=1e-6))
+        assert median.n == len(column)
+        assert median.value == (wanted if n <= 64 else pytest.approx(wanted, rel=1e-3, abs=1e-6))
 
 
 def test_a_summary_in_between_changes_nothing() -> None:

@@ -73,9 +73,9 @@ def test_runs_between_rejections_cross_rounds(chain: Metrics) -> None:
 def test_a_run_of_accepted_tokens_ends_with_its_query() -> None:
     # query 0: 2, rejection; 3 (bonus), left open. query 1: 1, rejection: its run begins anew
     rounds = [plain_round(1, 5, 4, 2), plain_round(2, 8, 3, 3, closing="bonus"), plain_round(1, 5, 4, 1, q=1)]
-    found = measure(plain_run(rounds)).accepted_run_length
-    assert found is not None
-    assert (found.value, found.n) == ((2 + 1) / 2, 2)
+    lengths = measure(plain_run(rounds)).accepted_run_length
+    assert lengths is not None
+    assert (lengths.value, lengths.n) == ((2 + 1) / 2, 2)
 
 
 def test_times(chain: Metrics) -> None:
@@ -187,9 +187,9 @@ def test_positions_on_a_chain_by_hand() -> None:
     )
     # position 1: tested 3, kept 2; position 2: tested in rounds 1 and 2, kept once; position 3: tested once, kept once
     expected = {1: (2 / 3, 3), 2: (1 / 2, 2), 3: (1.0, 1)}
-    for found in (metrics.position_acceptance, metrics.depth_acceptance):
-        assert found is not None
-        assert {t: (e.value, e.n) for t, e in found.items()} == expected
+    for rates in (metrics.position_acceptance, metrics.depth_acceptance):
+        assert rates is not None
+        assert {t: (e.value, e.n) for t, e in rates.items()} == expected
     # survival: all three drafts are three deep; kept at least 1, 2, 3: rounds 1+2, 1, 1
     assert metrics.survival is not None
     assert {t: (e.value, e.n) for t, e in metrics.survival.items()} == {1: (2 / 3, 3), 2: (1 / 3, 3), 3: (1 / 3, 3)}

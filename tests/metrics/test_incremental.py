@@ -67,10 +67,10 @@ def test_the_levels_give_the_same_numbers_where_both_have_them() -> None:
 
 def test_metrics_go_through_json() -> None:
     metrics = measure(make_events(shape="tree"))
-    found = msgspec.json.decode(msgspec.json.encode(metrics.as_dict()))
-    assert list(found) == list(metrics)
+    report = msgspec.json.decode(msgspec.json.encode(metrics.as_dict()))
+    assert list(report) == list(metrics)
     kinds = {name: type(value) for name, value in metrics.items() if not isinstance(value, dict)}
     kinds |= dict.fromkeys(("share_above", "survival", "position_acceptance", "depth_acceptance"), dict[int, Estimate])
     kinds |= {"stage_ms": dict[str, Estimate], "accepted_histogram": dict[int, int]}
     for name, kind in kinds.items():
-        assert msgspec.convert(found[name], kind, strict=False) == metrics[name], name
+        assert msgspec.convert(report[name], kind, strict=False) == metrics[name], name

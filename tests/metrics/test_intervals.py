@@ -43,27 +43,27 @@ def test_one_unit_has_no_interval() -> None:
 
 
 def test_intervals_stay_where_the_quantity_can_be() -> None:
-    found = ratio(np.array([0, 1]), np.array([1, 1]), np.arange(2), most=1.0)
-    assert found == Estimate(value=0.5, interval=(0.0, 1.0), n=2)
+    estimate = ratio(np.array([0, 1]), np.array([1, 1]), np.arange(2), most=1.0)
+    assert estimate == Estimate(value=0.5, interval=(0.0, 1.0), n=2)
 
 
 def test_rows_of_one_unit_are_added_before_the_spread_is_taken() -> None:
     top, bottom, units = np.array([1, 3, 2, 4]), np.array([4, 4, 4, 4]), np.array([7, 7, 9, 9])
-    found = ratio(top, bottom, units)
-    assert found is not None
-    assert found.n == 2
-    assert found.interval == delta_interval(np.array([4.0, 6.0]), np.array([8.0, 8.0]))
+    estimate = ratio(top, bottom, units)
+    assert estimate is not None
+    assert estimate.n == 2
+    assert estimate.interval == delta_interval(np.array([4.0, 6.0]), np.array([8.0, 8.0]))
 
 
 @pytest.mark.parametrize(("kept", "drafted"), [(0, 4), (4, 4), (1, 4), (1, 3)], ids=["none", "all", ".25", "third"])
 @pytest.mark.parametrize("rounds", [2, 7, 40])
 def test_a_share_of_equal_rounds_has_wilson_s_interval_over_the_rounds(kept: int, drafted: int, rounds: int) -> None:
-    found = ratio(np.full(rounds, kept), np.full(rounds, drafted), np.arange(rounds), most=1.0)
-    assert found is not None
-    assert found.interval == pytest.approx(wilson_interval(kept / drafted * rounds, rounds))
-    assert found.interval is not None
-    assert found.interval[1] - found.interval[0] > 0.05, "40 rounds alike are no certainty"
-    assert found.interval[0] <= found.value <= found.interval[1]
+    estimate = ratio(np.full(rounds, kept), np.full(rounds, drafted), np.arange(rounds), most=1.0)
+    assert estimate is not None
+    assert estimate.interval == pytest.approx(wilson_interval(kept / drafted * rounds, rounds))
+    assert estimate.interval is not None
+    assert estimate.interval[1] - estimate.interval[0] > 0.05, "40 rounds alike are no certainty"
+    assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
 
 
 def test_rounds_that_drafted_nothing_say_nothing_of_a_share() -> None:
@@ -95,15 +95,15 @@ def test_equal_up_to_rounding_is_equal() -> None:
 )
 def test_no_interval_has_width_zero(rows: list[tuple[int, int]], most: float | None) -> None:
     kept, drafted = np.array(rows).T
-    found = ratio(kept, drafted, np.arange(len(rows)), most=most)
-    if found is None:
+    estimate = ratio(kept, drafted, np.arange(len(rows)), most=most)
+    if estimate is None:
         assert not drafted.sum()
-    elif found.interval is None:
-        assert found.why_unknown is not None
+    elif estimate.interval is None:
+        assert estimate.why_unknown is not None
     else:
-        assert found.interval[1] > found.interval[0]
-        assert found.interval[0] <= found.value <= found.interval[1]
-        assert found.why_unknown is None
+        assert estimate.interval[1] > estimate.interval[0]
+        assert estimate.interval[0] <= estimate.value <= estimate.interval[1]
+        assert estimate.why_unknown is None
 
 
 def test_only_an_estimate_without_an_interval_writes_why() -> None:

@@ -67,7 +67,7 @@ def _stats(cli: Cli, path: Path) -> dict[str, Any]:  # noqa: F811
 def _unlike(seen: list[Seen], stats: dict[str, Any]) -> list[Seen]:
     """Numbers that are not those of `stats` under the same name."""
     assert seen
-    return [each for each in seen if not says(each.text, stats[NAME.get(each.name, each.name)])]
+    return [number for number in seen if not says(number.text, stats[NAME.get(number.name, number.name)])]
 
 
 # Commands ------------------------------------------------------------------------------------------------------------
@@ -80,27 +80,29 @@ def test_every_command_gives_the_same_number_under_the_same_name(name: str, cli:
     # A stream has several prompts, and a run beside itself is paired: values are still those of the run.
     compared = json.loads(cli("compare", path, path, "--json").out)["metrics"]
     whole = {name for name, _, _ in ROWS if stats[name] is not None}
-    assert compared.keys() == {each for each in stats if each.partition("@")[0] in PLACED and "@" in each} | whole
-    for metric, found in compared.items():
-        assert [each["value"] for each in found] == [stats[metric]] * 2, metric
+    assert compared.keys() == {value for value in stats if value.partition("@")[0] in PLACED and "@" in value} | whole
+    for metric, values in compared.items():
+        assert [value["value"] for value in values] == [stats[metric]] * 2, metric
 
 
 @every_recording
 def test_every_command_prints_the_same_number_under_the_same_name(name: str, cli: Cli) -> None:  # noqa: F811
     path = TRACES[name]
     stats = _stats(cli, path)
-    told = list(_printed(cli("stats", path).out, stats))
-    told += in_columns("compare", cli("compare", path, path).out.splitlines(), 2)
+    numbers = list(_printed(cli("stats", path).out, stats))
+    numbers += in_columns("compare", cli("compare", path, path).out.splitlines(), 2)
     for line in cli("diagnose", path).out.splitlines():
-        told += [Seen("diagnose", "over_plain", text) for text in re.findall(rf"than plain decoding: ({NUMBER})", line)]
-    told += _decoded(path, stats)
-    told += in_columns("whatif", cli("whatif", path, "--verifier", "walk").out.splitlines())
-    told += spoken("lists of recordings", _pace(path))
-    told += _exhibited(path)
-    assert {each.where for each in told} >= {"stats", "compare", "run", "lists of recordings", "clinic"}
+        numbers += [
+            Seen("diagnose", "over_plain", text) for text in re.findall(rf"than plain decoding: ({NUMBER})", line)
+        ]
+    numbers += _decoded(path, stats)
+    numbers += in_columns("whatif", cli("whatif", path, "--verifier", "walk").out.splitlines())
+    numbers += spoken("lists of recordings", _pace(path))
+    numbers += _exhibited(path)
+    assert {number.where for number in numbers} >= {"stats", "compare", "run", "lists of recordings", "clinic"}
     single = {name for name in METRICS if isinstance(stats[name], int | float) or is_estimate(stats[name])}
-    assert single - {"over_plain"} <= {each.name for each in told if each.where == "stats"}
-    assert not _unlike(told, stats)
+    assert single - {"over_plain"} <= {number.name for number in numbers if number.where == "stats"}
+    assert not _unlike(numbers, stats)
 
 
 def _pace(path: Path) -> str:
@@ -131,9 +133,9 @@ def test_lists_of_recordings_count_passes_where_a_round_goes_on_with_the_block_o
     path = write_trace(tmp_path / "carried", events)
     stats = _stats(cli, path)
     assert stats["n_blocks"] < stats["n_rounds"]
-    told = [*spoken("lists of recordings", _pace(path)), *_terminal(path)]
-    assert not _unlike(told, stats)
-    (pace,) = (each for each in told if each.where == "lists of recordings")
+    numbers = [*spoken("lists of recordings", _pace(path)), *_terminal(path)]
+    assert not _unlike(numbers, stats)
+    (pace,) = (number for number in numbers if number.where == "lists of recordings")
     assert not says(pace.text, stats["mean_acceptance_length"])
 
 
@@ -171,15 +173,15 @@ def test_tables_add_up_to_the_counts_of_the_same_name(name: str, cli: Cli, tmp_p
     for table in WHOLE:
         names = [column.name for column in table.columns if column.name in METRICS]
         if names:
-            asked = ", ".join(f"sum({each}) {each}" for each in names)
+            asked = ", ".join(f"sum({number}) {number}" for number in names)
             (row,) = json.loads(cli("stats", path, "--sql", f"select {asked} from {table.name}", "--json").out)["rows"]
-            assert row == {each: stats[each] for each in names}, table.name
+            assert row == {number: stats[number] for number in names}, table.name
             n += len(names)
     assert cli("export", path, "--csv", tmp_path).code == 0
     for table in TABLES:
         rows = list(csv.DictReader((tmp_path / f"{table.name}.csv").read_text(encoding="utf-8").splitlines(True)))
-        for each in {column.name for column in table.columns} & METRICS.keys():
-            assert sum(int(row[each]) for row in rows) == stats[each], (table.name, each)
+        for number in {column.name for column in table.columns} & METRICS.keys():
+            assert sum(int(row[number]) for row in rows) == stats[number], (table.name, number)
             n += 1
     assert n > 10
 
@@ -246,8 +248,8 @@ def _terminal(path: Path) -> Iterator[Seen]:
 def test_the_dashboard_hands_a_page_the_numbers_of_stats(name: str, cli: Cli, open_page: Open) -> None:  # noqa: F811
     pytest.importorskip("streamlit", reason="streamlit is not installed (extra web)")
     stats = _stats(cli, TRACES[name])
-    told = [*_wire(name), *_pages(name, open_page)]
-    assert not _unlike(told, stats)
+    numbers = [*_wire(name), *_pages(name, open_page)]
+    assert not _unlike(numbers, stats)
 
 
 def _wire(name: str) -> Iterator[Seen]:
@@ -277,13 +279,13 @@ def _pages(name: str, open_page: Open) -> Iterator[Seen]:  # noqa: F811
 
     frame = _at_the_end(TRACES[name]).frame(ALL)
     for panel, page in (("overview", "overview"), ("exits", "early-exit"), ("ranks", "ranks")):
-        said = [row.label for facts in _facts(frame.panels[panel]) for row in facts.rows if row.label in NAME]
-        if said:
+        labels = [row.label for facts in _facts(frame.panels[panel]) for row in facts.rows if row.label in NAME]
+        if labels:
             at = open_page(Settings(), page, src=name, **({} if panel == "overview" else {"show": "the run"}))
             assert not at.exception
-            told = [Seen(panel, shown.label, shown.value) for shown in at.metric if shown.label in NAME]
-            assert [each.name for each in told] == said
-            yield from told
+            numbers = [Seen(panel, shown.label, shown.value) for shown in at.metric if shown.label in NAME]
+            assert [number.name for number in numbers] == labels
+            yield from numbers
             yield from spoken(panel, at.markdown[0].value.replace("\\", "") if panel == "overview" else "")
     at = open_page(Settings(), "compare", runs=[name, next(other for other in TRACES if other != name)])
     for row in at.dataframe[0].value.to_dict("records"):
@@ -299,10 +301,10 @@ def test_what_is_learnt_tells_every_prompt_as_run_does() -> None:
     learning = LearningPanel.of(_at_the_end(path).frame(ALL))
     assert learning is not None
     (table,) = (block for block in learning.blocks if isinstance(block, TableBlock))
-    told = [row[table.heads.index("tok/round")].text for row in table.rows]
+    numbers = [row[table.heads.index("tok/round")].text for row in table.rows]
     counted = [query["metrics"]["mean_acceptance_length"] for query in result.as_json()["queries"]]
-    assert len(told) == len(counted) > 1
-    assert all(map(says, told, counted))
+    assert len(numbers) == len(counted) > 1
+    assert all(map(says, numbers, counted))
 
 
 def test_another_digit_is_seen_wherever_it_stands(cli: Cli) -> None:  # noqa: F811
@@ -310,11 +312,11 @@ def test_another_digit_is_seen_wherever_it_stands(cli: Cli) -> None:  # noqa: F8
     assert len(NAME) == sum(map(len, WORDS.values())), "words that mean two metrics"
     path = TRACES["sum-specblock"]
     stats = _stats(cli, path)
-    for each in [*_printed(cli("stats", path).out, stats), *_decoded(path, stats), *_terminal(path)]:
-        for digits in re.finditer(r"[\d,]*\.?\d+", each.text):
+    for number in [*_printed(cli("stats", path).out, stats), *_decoded(path, stats), *_terminal(path)]:
+        for digits in re.finditer(r"[\d,]*\.?\d+", number.text):
             last = digits.end() - 1
-            wrong = f"{each.text[:last]}{(int(each.text[last]) + 1) % 10}{each.text[last + 1 :]}"
-            assert _unlike([each._replace(text=wrong)], stats), (each, wrong)
+            wrong = f"{number.text[:last]}{(int(number.text[last]) + 1) % 10}{number.text[last + 1 :]}"
+            assert _unlike([number._replace(text=wrong)], stats), (number, wrong)
 
 
 def test_every_card_of_the_gallery_has_the_numbers_of_stats(cli: Cli, open_page: Open) -> None:  # noqa: F811
@@ -323,14 +325,14 @@ def test_every_card_of_the_gallery_has_the_numbers_of_stats(cli: Cli, open_page:
 
     at = open_page(Settings())
     at.button(key="gallery").click().run()
-    cards = [str(each.value) for each in at.get("html") if '<div class="sv-gallery"' in str(each.value)]
+    cards = [str(number.value) for number in at.get("html") if '<div class="sv-gallery"' in str(number.value)]
     assert len(cards) == len(TRACES)
     for card in map(unescape, cards):
         name = re.search("<h4>(.*?)</h4>", card)
         assert name is not None
-        told = [Seen("gallery", *pair) for pair in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", card)]
-        told += spoken("gallery", re.sub("<[^>]*>", " ", card))
-        assert not _unlike(told, _stats(cli, TRACES[name[1]])), name[1]
+        numbers = [Seen("gallery", *pair) for pair in re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", card)]
+        numbers += spoken("gallery", re.sub("<[^>]*>", " ", card))
+        assert not _unlike(numbers, _stats(cli, TRACES[name[1]])), name[1]
 
 
 @pytest.mark.parametrize("name", ["story-pearl", "code-specbranch", "quote-ngram", "explain-draft", "sum-eagle3"])
@@ -358,13 +360,13 @@ def test_compare_counts_what_a_count_of_the_lines_gives(name: str, cli: Cli) -> 
             by_place["tested"].update(tested)
             by_place["kept"].update(kept)
     metrics = json.loads(cli("compare", TRACES[name], TRACES[name], "--json").out)["metrics"]
-    found = {metric: each[0]["value"]["value"] for metric, each in metrics.items()}
+    values = {metric: number[0]["value"]["value"] for metric, number in metrics.items()}
     for k in range(1, max(deep for _, deep, _ in rounds) + 1):
         reached = [accepted >= k for accepted, deep, _ in rounds if deep >= k]
-        assert found[f"survival@{k}"] == pytest.approx(sum(reached) / len(reached))
+        assert values[f"survival@{k}"] == pytest.approx(sum(reached) / len(reached))
         if n := by_place["tested"][k]:
-            assert found[f"position_acceptance@{k}"] == pytest.approx(by_place["kept"][k] / n)
-    assert found["tokens_per_second"] == pytest.approx(sum(emitted for *_, emitted in rounds) * 1e9 / took)
+            assert values[f"position_acceptance@{k}"] == pytest.approx(by_place["kept"][k] / n)
+    assert values["tokens_per_second"] == pytest.approx(sum(emitted for *_, emitted in rounds) * 1e9 / took)
 
 
 def test_kept_by_position_of_a_server_is_survival_where_drafts_are_of_one_length() -> None:

@@ -131,7 +131,7 @@ def test_a_new_metric_is_one_function(tmp_path: Path, capsys: pytest.CaptureFixt
     assert any("by_length" in row for row in rows)
     assert main(["stats", path, "--json"]) == 0
     assert '"long_rounds":{"value":' in capsys.readouterr().out
-    assert [found.label for found in header_metrics(metrics)][-1] == "long"
+    assert [name.label for name in header_metrics(metrics)][-1] == "long"
 
 
 @pytest.mark.usefixtures("registry")

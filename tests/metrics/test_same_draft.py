@@ -34,11 +34,11 @@ def test_means_over_all_drafts_are_the_golden_numbers() -> None:
     expected, estimated = dict.fromkeys(RULES, 0.0), dict.fromkeys(RULES, 0.0)
     for first, second in product((0, 1), repeat=2):
         weight = DRAWN[first][1][0] * DRAWN[second][1][0]  # Q of the draft
-        found = measure(case_a(first, second)).same_draft
-        assert found is not None
+        metrics = measure(case_a(first, second)).same_draft
+        assert metrics is not None
         for rule in RULES:
-            expected[rule] += weight * (found.expected_accepted[rule] or 0.0)
-            estimated[rule] += weight * found.estimated_accepted[rule]
+            expected[rule] += weight * (metrics.expected_accepted[rule] or 0.0)
+            estimated[rule] += weight * metrics.estimated_accepted[rule]
     assert (expected, estimated) == (golden, golden)
 
 
@@ -47,13 +47,13 @@ def test_what_is_expected_of_a_draft_is_what_its_verifier_keeps_on_average(rule:
     """Against every outcome that the production verifier has on exactly this draft, with its probability."""
     apart = 0
     for seed in range(20):
-        draft, rows, found = _judged(seed, gamma=3)
+        draft, rows, chain = _judged(seed, gamma=3)
         exact = sum(len(path) * float(p) for (path, _), p in get_verifier(rule).plan(draft, rows).law().items())
-        told = survival(found, rule)  # type: ignore[arg-type]
-        assert told is not None
-        assert sum(told) == pytest.approx(exact, abs=1e-4)
-        assert told == tuple(sorted(told, reverse=True))  # a chance of at least so many
-        apart += abs(exact - sum(link.credit[rule] for link in found)) > 0.01  # type: ignore[index]
+        chances = survival(chain, rule)  # type: ignore[arg-type]
+        assert chances is not None
+        assert sum(chances) == pytest.approx(exact, abs=1e-4)
+        assert chances == tuple(sorted(chances, reverse=True))  # a chance of at least so many
+        apart += abs(exact - sum(link.credit[rule] for link in chain)) > 0.01  # type: ignore[index]
     assert (apart > 0) == (rule != "tokenwise")  # a joint rule looks at what is drafted behind
 
 
@@ -61,8 +61,10 @@ def test_a_credit_is_the_mean_over_all_that_may_be_drafted_behind() -> None:
     for first in (0, 1):
         tails = {second: measure(case_a(first, second)).same_draft for second in (0, 1)}
         for rule in ("hsd", "hsd_naive"):
-            mean = sum(DRAWN[s][1][0] * (found.survival[rule] or {})[1] for s, found in tails.items() if found)
-            credits = {found.estimated_accepted[rule] - _behind(first, s, rule) for s, found in tails.items() if found}
+            mean = sum(DRAWN[s][1][0] * (by_tail.survival[rule] or {})[1] for s, by_tail in tails.items() if by_tail)
+            credits = {
+                by_tail.estimated_accepted[rule] - _behind(first, s, rule) for s, by_tail in tails.items() if by_tail
+            }
             assert [*credits] == pytest.approx([mean] * len(credits), abs=1e-5)
 
 
@@ -84,17 +86,17 @@ def _behind(first: int, second: int, rule: str) -> float:
 )
 def test_keep_chances_of_case_a(draft: tuple[int, int], hsd: tuple[float, ...], naive: tuple[float, ...]) -> None:
     events = case_a(*draft, verifier="hsd_ref")  # a rule that is none of the three: nothing is taken from its verdicts
-    found = links(
+    chances = links(
         [e for e in events if isinstance(e, ev.Node)],
         {e.node: e for e in events if isinstance(e, ev.Verify)},
         {e.node: e for e in events if isinstance(e, ev.Chain)},
         None,
         (0, 37),
     )
-    assert [link.keep["hsd"] for link in found] == pytest.approx(hsd, abs=1e-5)
-    assert [link.keep["hsd_naive"] for link in found] == pytest.approx(naive, abs=1e-5)
+    assert [link.keep["hsd"] for link in chances] == pytest.approx(hsd, abs=1e-5)
+    assert [link.keep["hsd_naive"] for link in chances] == pytest.approx(naive, abs=1e-5)
     ratios = [2.0 if token else 0.5 for token in draft]
-    assert [link.keep["tokenwise"] for link in found] == pytest.approx([min(1, rho) for rho in ratios], abs=1e-5)
+    assert [link.keep["tokenwise"] for link in chances] == pytest.approx([min(1, rho) for rho in ratios], abs=1e-5)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -102,10 +104,10 @@ def test_a_replay_is_what_the_verifier_would_have_done(rule: str) -> None:
     """The same draft and keys, judged by the production verifier itself. 60 drafts of 5 over rows of 16 tokens."""
     differ = 0
     for seed in range(60):
-        draft, rows, found = _judged(seed, gamma=5)
+        draft, rows, chain = _judged(seed, gamma=5)
         outcome = get_verifier(rule).plan(draft, rows).walk(Keys(seed, 3), len(_TEXT))
-        assert kept(found, rule) == len(outcome.accepted)  # type: ignore[arg-type]
-        differ += kept(found, rule) != kept(found, "tokenwise")
+        assert kept(chain, rule) == len(outcome.accepted)  # type: ignore[arg-type]
+        differ += kept(chain, rule) != kept(chain, "tokenwise")
     assert differ > 5 or rule == "tokenwise"  # the comparison compares something
 
 
@@ -138,9 +140,9 @@ def _judged(seed: int, gamma: int) -> tuple[Draft, Any, tuple[ChainPosition, ...
 
 def test_the_order_of_the_rules_holds_for_drafts_as_they_are_drawn() -> None:
     """Of single drafts it need not: a joint rule may give up a likely prefix for what comes behind."""
-    found = measure(make_events(temperature=0.8, verifier="hsd", gamma=6, new_tokens=200)).same_draft
-    assert found is not None
-    token, capped, naive = (found.estimated_accepted[rule] for rule in RULES)
+    metrics = measure(make_events(temperature=0.8, verifier="hsd", gamma=6, new_tokens=200)).same_draft
+    assert metrics is not None
+    token, capped, naive = (metrics.estimated_accepted[rule] for rule in RULES)
     assert token <= capped + 1e-9 <= naive + 2e-9
 
 
@@ -149,10 +151,10 @@ def test_observed_survival_follows_its_own_rule_within_its_interval() -> None:
     metrics = measure(make_events(temperature=0.8, verifier="hsd", gamma=4, new_tokens=900, seed=5))
     assert metrics.survival is not None
     assert metrics.same_draft is not None
-    told = metrics.same_draft.survival["hsd"]
-    assert told is not None
+    chances = metrics.same_draft.survival["hsd"]
+    assert chances is not None
     for t, seen in metrics.survival.items():
-        expected = told[t]
+        expected = chances[t]
         assert abs(seen.value - expected) < 4 * math.sqrt(expected * (1 - expected) / seen.n) + 1 / seen.n
 
 
@@ -163,31 +165,31 @@ def _replay(token: int, hsd: int, q: int = 0) -> DraftReplay:
 
 
 def test_the_paired_difference_by_hand() -> None:
-    found = same_draft([_replay(0, 2), _replay(1, 1), _replay(2, 1), _replay(0, 1)])
-    assert found is not None
-    gain = found.gain["hsd"]
+    paired = same_draft([_replay(0, 2), _replay(1, 1), _replay(2, 1), _replay(0, 1)])
+    assert paired is not None
+    gain = paired.gain["hsd"]
     assert gain is not None
     assert gain.value == (2 + 0 - 1 + 1) / 4
     spread = sum((d - 0.5) ** 2 for d in (2, 0, -1, 1))  # 1.5^2 + .5^2 + 1.5^2 + .5^2 = 5
     half = 1.959963984540054 * math.sqrt(4 / 3 * spread) / 4
     assert gain.interval == pytest.approx((0.5 - half, 0.5 + half))  # below 0 too: it is a difference
-    assert found.gains["hsd"] == {-1: 1, 0: 1, 1: 1, 2: 1}
+    assert paired.gains["hsd"] == {-1: 1, 0: 1, 1: 1, 2: 1}
 
 
 def test_one_draft_that_cannot_be_told_takes_the_rule_out() -> None:
     """The drafts that can be told are those the tests decided early: their mean alone would be biased."""
-    found = same_draft([_replay(0, 2), _replay(1, 1)])
-    assert found is not None
-    assert (found.accepted["hsd_naive"], found.gain["hsd_naive"], found.gains["hsd_naive"]) == (None, None, {})
-    assert (found.survival["hsd_naive"], found.expected_accepted["hsd_naive"]) == (None, None)
-    assert found.expected_accepted["hsd"] == found.estimated_accepted["hsd_naive"] == 0.75
+    paired = same_draft([_replay(0, 2), _replay(1, 1)])
+    assert paired is not None
+    assert (paired.accepted["hsd_naive"], paired.gain["hsd_naive"], paired.gains["hsd_naive"]) == (None, None, {})
+    assert (paired.survival["hsd_naive"], paired.expected_accepted["hsd_naive"]) == (None, None)
+    assert paired.expected_accepted["hsd"] == paired.estimated_accepted["hsd_naive"] == 0.75
 
 
 def test_from_eight_queries_on_the_queries_are_the_units() -> None:
-    found = same_draft([_replay(0, 1, q) for q in range(8) for _ in range(3)])
-    assert found is not None
-    assert found.gain["hsd"] is not None
-    assert found.gain["hsd"].n == 8
+    paired = same_draft([_replay(0, 1, q) for q in range(8) for _ in range(3)])
+    assert paired is not None
+    assert paired.gain["hsd"] is not None
+    assert paired.gain["hsd"].n == 8
 
 
 def test_runs_without_a_sampled_chain_have_none() -> None:
@@ -197,15 +199,15 @@ def test_runs_without_a_sampled_chain_have_none() -> None:
 
 
 def test_at_level_summary_only_the_own_rule_is_told() -> None:
-    found = measure(make_events(temperature=0.8, verifier="tokenwise", level="summary", new_tokens=80)).same_draft
-    assert found is not None
-    assert found.accepted["tokenwise"] is not None
-    assert found.gain == {"hsd": None, "hsd_naive": None}
+    metrics = measure(make_events(temperature=0.8, verifier="tokenwise", level="summary", new_tokens=80)).same_draft
+    assert metrics is not None
+    assert metrics.accepted["tokenwise"] is not None
+    assert metrics.gain == {"hsd": None, "hsd_naive": None}
     full = measure(make_events(temperature=0.8, verifier="tokenwise", new_tokens=80)).same_draft
     assert full is not None
-    assert found.expected_accepted["hsd"] is None
-    assert found.expected_accepted["tokenwise"] == pytest.approx(full.expected_accepted["tokenwise"], abs=1e-4)
-    assert found.estimated_accepted == pytest.approx(full.estimated_accepted, abs=1e-4)  # logp and logq are enough
+    assert metrics.expected_accepted["hsd"] is None
+    assert metrics.expected_accepted["tokenwise"] == pytest.approx(full.expected_accepted["tokenwise"], abs=1e-4)
+    assert metrics.estimated_accepted == pytest.approx(full.estimated_accepted, abs=1e-4)  # logp and logq are enough
 
 
 def test_naive_counts_a_round_and_its_carried_rounds_as_one_block() -> None:

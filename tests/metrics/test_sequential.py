@@ -24,8 +24,8 @@ def chain(chance: float, gamma: int) -> Law:
 
 
 def verdict(before: list[int], after: list[int]) -> bool:
-    found = lasting_difference(before, after)
-    return found is not None and found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
+    step = lasting_difference(before, after)
+    return step is not None and step.interval is not None and not step.interval[0] <= 0 <= step.interval[1]
 
 
 @pytest.mark.parametrize("law", [chain(0.05, 4), chain(0.6, 4), chain(0.9, 8)], ids=["seldom", "often", "nearly all"])
@@ -47,10 +47,10 @@ def test_an_effect_is_found() -> None:
 def test_no_spread_is_no_certainty_and_few_rounds_say_nothing() -> None:
     assert lasting_difference([1] * 9, [2] * 50) is None
     assert lasting_difference([1] * 50, [2] * 9) is None
-    found = lasting_difference([1] * 10, [1] * 10)
-    assert found is not None
-    assert found.interval is not None
-    assert found.interval[0] < -0.2 < 0.2 < found.interval[1]
+    step = lasting_difference([1] * 10, [1] * 10)
+    assert step is not None
+    assert step.interval is not None
+    assert step.interval[0] < -0.2 < 0.2 < step.interval[1]
 
 
 def test_a_difference_that_stood_once_is_not_taken_back() -> None:

@@ -94,20 +94,25 @@ def test_json_is_one_object_with_the_names_of_the_contract(tmp_path: Path, capsy
     path = write_trace(tmp_path / "run", EVENTS)
     assert main(["stats", str(path), "--json", "--check"]) == 0
     out, err = capsys.readouterr()
-    found = json.loads(out)
+    report = json.loads(out)
     assert err == ""
-    assert found["file"] == str(path)
-    assert (found["method"], found["verifier"], found["end"], found["torn"]) == ("draft", "tokenwise", "done", False)
-    assert list(found["metrics"]) == list(METRICS)
+    assert report["file"] == str(path)
+    assert (report["method"], report["verifier"], report["end"], report["torn"]) == (
+        "draft",
+        "tokenwise",
+        "done",
+        False,
+    )
+    assert list(report["metrics"]) == list(METRICS)
     rate = measure(EVENTS).draft_acceptance_rate
     assert rate is not None
     assert rate.interval is not None
-    assert found["metrics"]["draft_acceptance_rate"] == {
+    assert report["metrics"]["draft_acceptance_rate"] == {
         "value": rate.value,
         "interval": list(rate.interval),
         "n": rate.n,
     }
-    assert set(found["metrics"]["survival"]) == {"1", "2", "3", "4"}
+    assert set(report["metrics"]["survival"]) == {"1", "2", "3", "4"}
 
 
 def test_several_files_are_several_sections(tmp_path: Path, capsys: Captured) -> None:
@@ -200,17 +205,19 @@ def test_wrong_usage_is_one_line_and_exit_code_2(arguments: list[str], capsys: C
 def test_what_stands_out_is_said_before_the_tables_with_a_way_to_it(tmp_path: Path, capsys: Captured) -> None:
     """As the screens say it, though no round is kept while the file is read."""
     events = judged_run(many(200, [0.8] * 4, [2, 2, 2, 2, 4, 1]))
-    said = Player(fold(events), animate=False).frame().judgement
+    judgement = Player(fold(events), animate=False).frame().judgement
     path = write_trace(tmp_path / "run", events)
     assert main(["stats", str(path), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["judgement"]
-    assert found["line"] == said.line
-    assert [finding["detector"] for finding in found["findings"]] == [finding.detector for finding in said.findings]
-    for told, finding in zip(found["findings"], said.findings, strict=True):
-        assert told["claim"] == finding.claim
-        assert told["evidence"] == list(dict.fromkeys(place.at for place in finding.places))
-    assert any(finding["evidence"] for finding in found["findings"])
+    report = json.loads(capsys.readouterr().out)["judgement"]
+    assert report["line"] == judgement.line
+    assert [finding["detector"] for finding in report["findings"]] == [
+        finding.detector for finding in judgement.findings
+    ]
+    for entry, finding in zip(report["findings"], judgement.findings, strict=True):
+        assert entry["claim"] == finding.claim
+        assert entry["evidence"] == list(dict.fromkeys(place.at for place in finding.places))
+    assert any(finding["evidence"] for finding in report["findings"])
     assert main(["stats", str(path)]) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert words.index(said.findings[0].headline) < words.index("whole run")
-    assert f"--at {said.findings[0].places[0].at})" in words
+    assert words.index(judgement.findings[0].headline) < words.index("whole run")
+    assert f"--at {judgement.findings[0].places[0].at})" in words

@@ -33,11 +33,11 @@ def test_every_prompt_of_a_stream_is_counted_by_itself() -> None:
 
 def test_counts_come_back_as_they_were_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "FOLDER", tmp_path / "papers")
-    told = {"a line 1": {"x": {"tokens": 4, "rounds": 2}}, "a line 2": {"x": {"tokens": 9, "rounds": 4}}}
-    kept.keep_counts("toy", "first", told, "some command")
+    kept_counts = {"a line 1": {"x": {"tokens": 4, "rounds": 2}}, "a line 2": {"x": {"tokens": 9, "rounds": 4}}}
+    kept.keep_counts("toy", "first", kept_counts, "some command")
     kept.keep_counts("toy", "second", {"b": {"x": {"tokens": 1}}}, "another")
     back, note = kept.counts("toy", "first")
-    assert back == told
+    assert back == kept_counts
     assert note.endswith(": `some command`")
     assert kept.ratio((arms["x"] for arms in back.values()), "tokens", "rounds").value == 13 / 6
     with pytest.raises(SpecvizError, match=r"toy\.json of benchmarks/papers has no counts of third"):

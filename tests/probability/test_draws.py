@@ -29,8 +29,8 @@ LAST = 1 - 2**-53  # the largest uniform
 def test_philox_known_answers(counter: str, key: str, answer: str) -> None:
     """The vectors that Random123 ships (kat_vectors, philox 4x32 10)."""
     words, keys = [int(w, 16) for w in counter.split()], [int(w, 16) for w in key.split()]
-    found = philox(tuple(words), tuple(keys))  # type: ignore[arg-type]
-    assert " ".join(f"{w:08x}" for w in found) == answer
+    block = philox(tuple(words), tuple(keys))  # type: ignore[arg-type]
+    assert " ".join(f"{w:08x}" for w in block) == answer
     arrays = [np.full(3, w, dtype=np.uint64) for w in words]
     for found_word, word in zip(philox(tuple(arrays), tuple(keys)), answer.split(), strict=True):  # type: ignore[arg-type]
         assert [f"{int(w):08x}" for w in found_word] == [word] * 3
@@ -61,15 +61,15 @@ words = st.integers(0, 2**32 - 1)
 @settings(deadline=None)
 @given(seeds, st.sampled_from(sorted(STREAMS)), words, words, words)
 def test_arrays_equal_scalars(seed: int, stream: str, round_: int, pos: int, start: int) -> None:
-    found = uniforms(seed, stream, round_, pos, start, 5)  # type: ignore[arg-type]
-    assert found.tolist() == [uniform(seed, stream, round_, pos, start + i) for i in range(5)]  # type: ignore[arg-type]
+    draws = uniforms(seed, stream, round_, pos, start, 5)  # type: ignore[arg-type]
+    assert draws.tolist() == [uniform(seed, stream, round_, pos, start + i) for i in range(5)]  # type: ignore[arg-type]
 
 
 def test_no_two_keys_share_a_uniform() -> None:
     """53 bits and a bijection: among these few thousand keys even one collision would be a bug in the counter."""
     grid = itertools.product((0, 1, 2**32), STREAMS, range(6), range(12), range(6))
-    found = [uniform(seed, stream, r, pos, i) for seed, stream, r, pos, i in grid]  # type: ignore[arg-type]
-    assert len(set(found)) == len(found)
+    draws = [uniform(seed, stream, r, pos, i) for seed, stream, r, pos, i in grid]  # type: ignore[arg-type]
+    assert len(set(draws)) == len(draws)
 
 
 def test_what_a_stream_depends_on() -> None:

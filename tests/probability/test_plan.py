@@ -189,8 +189,8 @@ def test_what_a_scan_kept_untested_has_the_test_it_would_have_gone_on_to() -> No
     } | {("stop", t): Draw(t - 1, lambda: ROW, {}, "target", "bonus") for t in range(4)}
     plan = Plan(chain, ("scan", 3), steps.__getitem__)
     whole = plan.walk(Script([True, 1]), 20)
-    found = plan.untested(whole, Script([False, True]), 20)
-    assert {node: test and (test.step.node, test.passed, test.pos) for node, test in found.items()} == {
+    untested = plan.untested(whole, Script([False, True]), 20)
+    assert {node: test and (test.step.node, test.passed, test.pos) for node, test in untested.items()} == {
         0: (0, True, 20),
         1: (1, False, 21),
     }

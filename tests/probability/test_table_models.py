@@ -9,9 +9,9 @@ from specviz.probability.table_models import CASE_A, CASE_B, CASES, Iid, Markov,
 
 
 def test_selected_entries_of_the_golden_law() -> None:
-    found = law(CASE_B.p, 3)
+    played_law = law(CASE_B.p, 3)
     texts = {(0, 0, 0): ".18", (0, 1, 1): ".075", (0, 2, 2): ".035", (1, 2, 2): ".063", (2, 2, 2): ".098"}
-    assert {t: found[t] for t in texts} == {t: Fraction(v) for t, v in texts.items()}
+    assert {t: played_law[t] for t in texts} == {t: Fraction(v) for t, v in texts.items()}
 
 
 @pytest.mark.parametrize("case", "ABC")

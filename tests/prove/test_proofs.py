@@ -49,16 +49,16 @@ def done(job: Job) -> ProvedJob:
     "job", [job for job in WHOLE if job.n_drafts <= QUICK], ids=lambda job: "-".join(job.place).replace(" ", "")
 )
 def test_every_verifier_keeps_the_law_and_its_golden_numbers(job: Job) -> None:
-    found = done(job)
-    proof = found.proof
+    proved = done(job)
+    proof = proved.proof
     assert (proof.max_abs_err, proof.tv, proof.chained_max_abs_err, proof.chained_tv) == (0, 0, 0, 0)
     assert proof.law == proof.target
     assert sum(proof.accepted_law) == 1
     assert proof.exact
     assert proof.lossless
-    assert found.agrees is not False
+    assert proved.agrees is not False
     assert proof.closed_form_holds is not False
-    assert found.is_sound
+    assert proved.is_sound
 
 
 def test_the_whole_table_of_golden_numbers_is_asked_for() -> None:
@@ -73,10 +73,10 @@ def test_the_whole_table_of_golden_numbers_is_asked_for() -> None:
 @pytest.mark.parametrize(("name", "expected"), [("multi_tokenwise", "1087/729"), ("multi_hsd", "1136/729")])
 def test_three_parallel_chains(name: str, expected: str) -> None:
     (job,) = case_jobs([name], case_subjects("A", 2, 3, True), "parallel")
-    found = done(job)
-    assert found.proof.expected_accepted == Fraction(expected)
-    assert found.agrees
-    assert found.proof.lossless
+    proof = done(job)
+    assert proof.proof.expected_accepted == Fraction(expected)
+    assert proof.agrees
+    assert proof.proof.lossless
 
 
 def test_chains_with_distinct_first_tokens() -> None:
@@ -117,9 +117,9 @@ def test_float_rows_give_the_same_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("control", [*registered(), *CONTROLS], ids=lambda c: f"{c.name}-{c.case}{c.gamma}")
 def test_a_wrong_rule_is_caught(control: WrongRule) -> None:
-    found = catch(control)
-    assert found.fails
-    assert control.distance in (None, found.tv)
+    proof = catch(control)
+    assert proof.fails
+    assert control.distance in (None, proof.tv)
 
 
 def test_every_verifier_that_is_not_lossless_is_among_the_controls() -> None:
@@ -135,17 +135,17 @@ def test_a_control_that_keeps_the_law_or_misses_its_size_is_not_caught() -> None
 
 def test_a_false_claim_is_a_false_claim() -> None:
     liar = replace(get_verifier("hsd_ref"), name="liar", lossless=True)
-    found = ProvedJob(Job(Subject("t", CASE_A), liar, CHAIN), prove(CASE_A, liar, CHAIN))
-    assert (found.proof.lossless, found.proof.is_false_claim, found.is_sound) == (False, True, False)
-    assert found.proof.tv == Fraction(1, 9)
-    conclusion = verdict([found], [])
+    proof = ProvedJob(Job(Subject("t", CASE_A), liar, CHAIN), prove(CASE_A, liar, CHAIN))
+    assert (proof.proof.lossless, proof.proof.is_false_claim, proof.is_sound) == (False, True, False)
+    assert proof.proof.tv == Fraction(1, 9)
+    conclusion = verdict([proof], [])
     assert not conclusion.holds
     assert conclusion.lines[0] == (False, "liar (t, chain) is NOT lossless: TV 1/9")
 
 
 def test_a_rule_that_says_it_is_not_lossless_makes_no_false_claim() -> None:
-    found = ProvedJob(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", CASE_A))
-    assert verdict([found], []).holds
+    proof = ProvedJob(Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", CASE_A))
+    assert verdict([proof], []).holds
     one = ProvedJob(
         Job(Subject("t", CASE_A), get_verifier("hsd_ref"), CHAIN), _proof("hsd_ref", replace(CASE_A, gamma=1))
     )

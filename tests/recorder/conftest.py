@@ -32,7 +32,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[dict[str, M
             monkeypatch.setitem(sys.modules, name, module)
 
     yield install
-    sinks: list[Any] = [*(each.sink for each in vllm._hooks.values()), *sglang._loaded]
+    sinks: list[Any] = [*(hook.sink for hook in vllm._hooks.values()), *sglang._loaded]
     for sink in sinks:
         assert isinstance(sink, Sink)
         sink.close()

@@ -59,13 +59,13 @@ def test_the_output_is_the_same_with_and_without_and_is_the_text(
     tmp_path: Path, pair: tuple[Any, Any], settings: dict[str, Any]
 ) -> None:
     target, draft = pair
-    given = {"assistant_model": draft, "max_new_tokens": 40, "pad_token_id": 258, "eos_token_id": 257, **settings}
+    options = {"assistant_model": draft, "max_new_tokens": 40, "pad_token_id": 258, "eos_token_id": 257, **settings}
     outputs = []
     torch.manual_seed(11)
-    alone = [target.generate(PROMPT, **given)[0, 7:].tolist() for _ in range(2)]
+    alone = [target.generate(PROMPT, **options)[0, 7:].tolist() for _ in range(2)]
     torch.manual_seed(11)
     with trace.transformers(target, tmp_path / "a", text=lambda token: f" {token}"):
-        outputs = [target.generate(PROMPT, **given)[0, 7:].tolist() for _ in range(2)]
+        outputs = [target.generate(PROMPT, **options)[0, 7:].tolist() for _ in range(2)]
     run = _read(tmp_path / "a")
     assert outputs == alone == _committed(run)
     assert not run.warnings
@@ -80,10 +80,10 @@ def test_the_output_is_the_same_with_and_without_and_is_the_text(
 
 def test_prompt_lookup_is_exact_match_and_another_rule_is_left_out(tmp_path: Path, pair: tuple[Any, Any]) -> None:
     target, draft = pair
-    given = {"max_new_tokens": 12, "pad_token_id": 258, "eos_token_id": None}
+    options = {"max_new_tokens": 12, "pad_token_id": 258, "eos_token_id": None}
     with trace.transformers(target, tmp_path / "a"):
-        out = target.generate(PROMPT, prompt_lookup_num_tokens=3, do_sample=False, **given)
-        target.generate(PROMPT, assistant_model=draft, do_sample=True, **given)
+        out = target.generate(PROMPT, prompt_lookup_num_tokens=3, do_sample=False, **options)
+        target.generate(PROMPT, assistant_model=draft, do_sample=True, **options)
     run = _read(tmp_path / "a")
     assert _committed(run) == [out[0, 7:].tolist()]
     assert [warning.code for warning in run.warnings] == ["left_out"]

@@ -30,7 +30,7 @@ def test_nothing_of_specviz_or_torch_is_imported() -> None:
     """But by `transformers.py`, which `specviz.trace.transformers` opens where both are there."""
     for path in {*HOME.rglob("*.py")} - {HOME / "transformers.py"}:
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not {name.split(".")[0] for name in names} & {"specviz", "torch", "vllm", "sglang"}, path
 

@@ -47,9 +47,9 @@ def decode_tree(modules: dict[str, ModuleType], kind: str, limits: tuple[float, 
         drafted[:, 4] = (drafted[:, 3] + 1) % VOCABULARY
         logits = 2 * torch.randn(n, SLOTS, VOCABULARY, generator=draw)
         q = torch.rand(n, SLOTS - 1, VOCABULARY, generator=draw).softmax(-1) if kind == "chain" else None
-        given = Bag(draft_token=drafted, draft_probs=q, coins=torch.rand(n, SLOTS, generator=draw), limits=limits)
+        settings = Bag(draft_token=drafted, draft_probs=q, coins=torch.rand(n, SLOTS, generator=draw), limits=limits)
         sample = modules["sglang.srt.speculative.eagle_utils"].eagle_sample
-        predict, count, index = sample(given, batch_of(texts, kind == "greedy"), Bag(next_token_logits=logits))
+        predict, count, index = sample(settings, batch_of(texts, kind == "greedy"), Bag(next_token_logits=logits))
         for row, text in enumerate(texts.values()):
             text += predict[index[row, : count[row]].long()].tolist()
     return texts
@@ -72,20 +72,20 @@ def decode_block(modules: dict[str, ModuleType]) -> dict[str, Any]:
     return texts
 
 
-def recorded(path: Path, modules: dict[str, ModuleType], decode: Callable[..., Any], *given: Any) -> tuple[Run, Any]:
+def recorded(path: Path, modules: dict[str, ModuleType], decode: Callable[..., Any], *settings: Any) -> tuple[Run, Any]:
     """The run and the texts."""
     sglang.load()
     sglang.load()  # again: hooked once
-    texts = decode(modules, *given)
+    texts = decode(modules, *settings)
     sglang._loaded[0].close()
     return read(path), texts
 
 
 def decided(run: Run) -> list[Verify]:
     """Verdicts of tokens that were tested."""
-    found = [v for record in run.rounds for v in record.every(Verify) if v.status != "untested"]
-    assert {v.status for v in found} == {"accepted", "rejected"}
-    return found
+    verdicts = [v for record in run.rounds for v in record.every(Verify) if v.status != "untested"]
+    assert {v.status for v in verdicts} == {"accepted", "rejected"}
+    return verdicts
 
 
 def texts_of(run: Run) -> list[list[int]]:
@@ -197,7 +197,7 @@ def test_a_hook_that_fails_leaves_the_tokens_alone(
 ) -> None:
     modules = fake_sglang()
     installed(modules)
-    monkeypatch.setattr("specviz_recorder.sglang.tree._probabilities", lambda verified, given: 1 / 0)
+    monkeypatch.setattr("specviz_recorder.sglang.tree._probabilities", lambda verified, settings: 1 / 0)
     sglang.load()
     assert decode_tree(modules, "tree") == decode_tree(fake_sglang(), "tree")
     assert capsys.readouterr().err.count("turned off: ZeroDivisionError") == 1

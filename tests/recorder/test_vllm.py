@@ -48,7 +48,7 @@ def first_step(draw: torch.Generator, probabilities: bool) -> Any:
     drafted[-1] = -1
     counts = [STEPS] * len(TEMPERATURES)
     meta = Bag(all_greedy=False, all_random=False, temperature=torch.tensor(TEMPERATURES))
-    given = {
+    metadata = {
         "draft_token_ids": drafted,
         "num_draft_tokens": counts,
         "max_spec_len": STEPS,
@@ -58,7 +58,7 @@ def first_step(draw: torch.Generator, probabilities: bool) -> Any:
         "bonus_token_ids": torch.randint(0, VOCABULARY, (len(counts), 1), generator=draw),
         "sampling_metadata": meta,
     }
-    return Bag(num_draft_tokens=counts, given=given)
+    return Bag(num_draft_tokens=counts, given=metadata)
 
 
 def decode_first(modules: dict[str, ModuleType], probabilities: bool, steps: int = 30) -> list[list[int]]:
@@ -196,9 +196,9 @@ def test_a_changed_signature_is_named_and_nothing_is_recorded(
     installed(modules)
     vllm.load()
     runner_of(modules, FIRST)
-    said = capsys.readouterr().err
-    assert "vllm.v1.sample.rejection_sampler:generate_uniform_probs takes (num_tokens, device), not (" in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert "vllm.v1.sample.rejection_sampler:generate_uniform_probs takes (num_tokens, device), not (" in err
+    assert err.count("\n") == 1
     assert not vllm._hooks
 
 
@@ -208,10 +208,10 @@ def test_loading_again_hooks_once_and_without_the_variable_not_at_all(
     modules = fake_vllm()
     installed(modules)
     monkeypatch.delenv("SPECVIZ_RECORD")
-    made = modules["vllm.v1.worker.worker_base"].WorkerWrapperBase
-    before = made.init_device
+    wrapper = modules["vllm.v1.worker.worker_base"].WorkerWrapperBase
+    before = wrapper.init_device
     vllm.load()
-    assert made.init_device is before
+    assert wrapper.init_device is before
     monkeypatch.setenv("SPECVIZ_RECORD", str(path))
     vllm.load()
     vllm.load()

@@ -70,9 +70,9 @@ def test_with_its_index_all_of_it_is_there_at_once_with_its_numbers() -> None:
     known = again.live_player.builder.meter.metrics(again.run)
     assert known is not None
     assert dict(known) == dict(measure(read_events(PATH)))
-    said = again.live_player.frame().judgement
-    assert said == Player(fold(read_events(PATH)), animate=False).frame().judgement
-    assert said.speed
+    judgement = again.live_player.frame().judgement
+    assert judgement == Player(fold(read_events(PATH)), animate=False).frame().judgement
+    assert judgement.speed
     again.close()
 
 

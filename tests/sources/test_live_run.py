@@ -52,10 +52,10 @@ def script() -> Script:
 @pytest.fixture
 def live(script: Script) -> LiveRun:
     """With models loaded."""
-    made = LiveRun(script, WORDS)
+    live_run = LiveRun(script, WORDS)
     script.play([catalogue(), ev.State(state="idle")])
-    made.tick(0.0)
-    return made
+    live_run.tick(0.0)
+    return live_run
 
 
 def run(live: LiveRun, script: Script, n: int | None = None) -> None:
@@ -87,8 +87,8 @@ def test_a_start_that_comes_within_a_run_waits_for_the_worker_to_be_idle(live: L
 
 
 def test_whether_drafting_may_pause_holds_until_something_else_is_said(live: LiveRun, script: Script) -> None:
-    for said, handed_over in ((None, None), (False, False), (None, False), (True, True), (None, True)):
-        live.start(Start(prompt="a", auto=said))
+    for asked_for, handed_over in ((None, None), (False, False), (None, False), (True, True), (None, True)):
+        live.start(Start(prompt="a", auto=asked_for))
         run(live, script, len(RUN))
         script.play([ev.State(state="idle")])
         live.tick(2.0)

@@ -61,9 +61,9 @@ def core() -> Core:
     return Core()
 
 
-def over(core: Core, *told: ev.Event) -> ChatRun:
+def over(core: Core, *events: ev.Event) -> ChatRun:
     run = ChatRun(core, IdleWords("nothing", "ready", "preparing"))
-    core.play(*told)
+    core.play(*events)
     run.tick(0.0)
     return run
 
@@ -115,8 +115,8 @@ def test_a_knob_that_came_too_late_goes_with_the_message_that_waits(run: ChatRun
 
 def test_the_mark_that_ends_a_message_is_no_part_of_it(run: ChatRun, core: Core) -> None:
     run.say("hello", Start())
-    said = ev.Commit(tokens=[1, 2], texts=["yes", "<end>"], kinds=["accepted", "bonus"], n=3, finish="eos")
-    answer(run, core, RUN[0], RUN[1], said, ev.End(reason="done"), IDLE)
+    commit = ev.Commit(tokens=[1, 2], texts=["yes", "<end>"], kinds=["accepted", "bonus"], n=3, finish="eos")
+    answer(run, core, RUN[0], RUN[1], commit, ev.End(reason="done"), IDLE)
     assert run.talk.spoken[-1].text == "yes"
 
 
@@ -180,8 +180,8 @@ def test_where_something_was_said_before_a_new_conversation_is_a_way_out(run: Ch
     answer(run, core)
     run.say("more", Start())
     answer(run, core, ev.Refused(id=core.commands[-1].id, message="longer than the context"))
-    (told,) = run.take_notices()
-    assert (told.message, told.severe) == ("longer than the context; or begin a new conversation", True)
+    (notice,) = run.take_notices()
+    assert (notice.message, notice.severe) == ("longer than the context; or begin a new conversation", True)
     assert len(run.talk.spoken) == 2
 
 
@@ -235,5 +235,5 @@ def test_the_conversation_goes_on_with_another_core(run: ChatRun, core: Core) ->
     assert run.go_on_with(trial) is core
     assert (run.running, run.source, run.run.end is not None) == (False, other, True)
     run.say("and you?", Start())
-    assert [said.text for said in starts(other)[0].history] == ["hello", ANSWER]
+    assert [turn.text for turn in starts(other)[0].history] == ["hello", ANSWER]
     assert len(run.run.rounds) > 0, "what was decoded stays on screen"

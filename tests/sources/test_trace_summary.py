@@ -14,24 +14,24 @@ from support.traces import make_events, write_trace
 @pytest.mark.parametrize("name", ["explain-draft", "sum-eagle3", "translate-ar"])
 def test_it_says_what_the_whole_trace_says(name: str) -> None:
     path = bundled_traces()[name]
-    found, events = trace_summary(path), read_events(path)
+    summary, events = trace_summary(path), read_events(path)
     header, end = events[0], events[-1]
-    assert found is not None
-    assert (found.method, found.verifier) == (header.method, header.verifier)  # type: ignore[attr-defined]
-    assert (found.n_rounds, found.n_tokens) == (end.totals["n_rounds"], end.totals["n_new_tokens"])  # type: ignore[attr-defined]
-    assert found.question in " ".join(e.text for e in events if type(e).__name__ == "Prefill")  # type: ignore[attr-defined]
-    assert found.pace.startswith(number(found.n_tokens / found.n_rounds) + " token")
+    assert summary is not None
+    assert (summary.method, summary.verifier) == (header.method, header.verifier)  # type: ignore[attr-defined]
+    assert (summary.n_rounds, summary.n_tokens) == (end.totals["n_rounds"], end.totals["n_new_tokens"])  # type: ignore[attr-defined]
+    assert summary.question in " ".join(e.text for e in events if type(e).__name__ == "Prefill")  # type: ignore[attr-defined]
+    assert summary.pace.startswith(number(summary.n_tokens / summary.n_rounds) + " token")
 
 
 def test_a_growing_trace_has_no_totals_yet(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "growing")
     for event in make_events(temperature=0.8)[:40]:
         recorder.write(event)
-    found = trace_summary(recorder.path)
+    summary = trace_summary(recorder.path)
     recorder.close()
-    assert found is not None
-    assert found.how == "draft, tokenwise"
-    assert (found.n_rounds, found.pace) == (None, "")
+    assert summary is not None
+    assert summary.how == "draft, tokenwise"
+    assert (summary.n_rounds, summary.pace) == (None, "")
 
 
 def test_a_plain_file_longer_than_what_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

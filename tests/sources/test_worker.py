@@ -87,10 +87,11 @@ def test_the_recording_holds_what_was_polled(spawn: Spawn, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("manner", "said"), [("sigkill", "SIGKILL - probably out of memory"), ("exit3", "exit code 3"), ("torn", "SIGKILL")]
+    ("manner", "message"),
+    [("sigkill", "SIGKILL - probably out of memory"), ("exit3", "exit code 3"), ("torn", "SIGKILL")],
 )
 def test_a_core_that_dies_leaves_core_lost_on_screen_and_in_the_file(
-    spawn: Spawn, tmp_path: Path, manner: str, said: str
+    spawn: Spawn, tmp_path: Path, manner: str, message: str
 ) -> None:
     worker = spawn(manner, record=tmp_path / "run")
     polled = drain(worker)
@@ -99,7 +100,7 @@ def test_a_core_that_dies_leaves_core_lost_on_screen_and_in_the_file(
         assert isinstance(last, End)
         assert last.reason == "core_lost"
         assert last.message is not None
-        assert said in last.message
+        assert message in last.message
         assert "allocating the last byte" in last.message
     half = len(EVENTS) // 2
     assert [e for e in polled if not isinstance(e, Catalogue | Warn)][:half] == EVENTS[:half]
@@ -107,11 +108,11 @@ def test_a_core_that_dies_leaves_core_lost_on_screen_and_in_the_file(
 
 
 @pytest.mark.parametrize(
-    ("manner", "said"),
+    ("manner", "message"),
     [("shut", "it closed its output"), ("deaf", "it closed its input"), ("orphan", "SIGKILL - probably out of memory")],
 )
 def test_a_core_that_cannot_be_heard_or_told_anything_is_lost(
-    spawn: Spawn, tmp_path: Path, manner: str, said: str
+    spawn: Spawn, tmp_path: Path, manner: str, message: str
 ) -> None:
     """It lives (or its child does) and holds a pipe open: the run gets its end, and no process stays."""
     worker = spawn(manner, record=tmp_path / "run")
@@ -119,7 +120,7 @@ def test_a_core_that_cannot_be_heard_or_told_anything_is_lost(
     assert isinstance(last, End)
     assert last.reason == "core_lost"
     assert last.message is not None
-    assert said in last.message
+    assert message in last.message
     assert not alive(worker.pid)
     with pytest.raises(SpecvizError, match="cannot 'stop': the core has ended"):
         worker.send(Stop())

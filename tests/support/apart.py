@@ -47,8 +47,8 @@ Apart.__module__ = "torch"  # arrays are told apart by the library they come fro
 def _masks(index: Any) -> bool:
     """Whether a subscript chooses by values, so that the size of what it gives is not known."""
     return any(
-        isinstance(each, torch.Tensor) and each.dtype == torch.bool
-        for each in (index if isinstance(index, tuple) else (index,))
+        isinstance(part, torch.Tensor) and part.dtype == torch.bool
+        for part in (index if isinstance(index, tuple) else (index,))
     )
 
 

@@ -86,9 +86,9 @@ def other_numbers(lines: Lines, rng: random.Random) -> bytes:
     lines = list(lines)
     for _ in range(rng.randrange(1, 4)):
         k = rng.randrange(len(lines))
-        found = list(_NUMBER.finditer(lines[k]))
-        if found:
-            at = rng.choice(found)
+        matches = list(_NUMBER.finditer(lines[k]))
+        if matches:
+            at = rng.choice(matches)
             lines[k] = lines[k][: at.start()] + rng.choice(NUMBERS).encode() + lines[k][at.end() :]
     return b"".join(lines)
 
@@ -98,9 +98,9 @@ def near_numbers(lines: Lines, rng: random.Random) -> bytes:
     lines = list(lines)
     for _ in range(rng.randrange(1, 9)):
         k = rng.randrange(1, len(lines))
-        found = [at for at in _NUMBER.finditer(lines[k]) if at[0].isdigit()]
-        if found:
-            at = rng.choice(found)
+        matches = [at for at in _NUMBER.finditer(lines[k]) if at[0].isdigit()]
+        if matches:
+            at = rng.choice(matches)
             other = str(max(0, int(at[0]) + rng.choice((-2, -1, 1, 2, 5)))).encode()
             lines[k] = lines[k][: at.start()] + other + lines[k][at.end() :]
     return b"".join(lines)

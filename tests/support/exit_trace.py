@@ -157,7 +157,7 @@ class _Run:
             gates = [] if full else self._gates(n - 1 + row, row, exits.n_layers if terminal else top, terminal)
             self.clock.now += LAYER_NS * top + HEAD_NS * len(gates)
             yield from gates
-            said = None if terminal else self.said[n - 1 + row, top]
+            choice = None if terminal else self.said[n - 1 + row, top]
             yield ev.LayerTrace(
                 row=row,
                 pos=n - 1 + row,
@@ -165,8 +165,8 @@ class _Run:
                 source="draft" if row else "root",
                 exit_layer=None if terminal else top,
                 terminal=terminal,
-                draft_token=said.top1 if said else None,
-                raw_conf=said.conf[0] if said else None,
+                draft_token=choice.top1 if choice else None,
+                raw_conf=choice.conf[0] if choice else None,
                 layer_from=1,
                 past_len=past,
                 width=[n + row - before for before in past],

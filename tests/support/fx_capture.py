@@ -43,8 +43,8 @@ class FxCapture(RunAgain):
     """By a trace."""
 
     def traced(self, work: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        made: Callable[[], Tensor] = make_fx(work)()
-        return made
+        graph: Callable[[], Tensor] = make_fx(work)()
+        return graph
 
 
 class FailingCapture:

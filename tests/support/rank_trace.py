@@ -86,10 +86,10 @@ def rank_events(how: Blocks | None = None, **changes: Any) -> list[Event]:
 
 def _learnt(how: Blocks, bandit: Bandit, q: int, records: list[Event]) -> ev.Adapt:
     """What a real bandit decides after the query; an update helps a little, that of every query 3, 7, .. is harmful."""
-    ends = [each for each in records if isinstance(each, ev.RoundEnd)]
-    rejections = sum(each.walk_end == "rejected" for each in ends)
-    length = sum(each.n_emitted for each in ends) / len(ends)
-    seconds = sum(sum(each.stage_ns.values()) for each in ends) / 1e9
+    ends = [record for record in records if isinstance(record, ev.RoundEnd)]
+    rejections = sum(end.walk_end == "rejected" for end in ends)
+    length = sum(end.n_emitted for end in ends) / len(ends)
+    seconds = sum(sum(end.stage_ns.values()) for end in ends) / 1e9
     bandit.served.add(length, seconds / len(ends), length * len(ends), seconds + 10)
     s = 2.0 * rejections / len(ends)
     done = bandit.decide(s, rejections, 64, BanditSetting())
@@ -195,7 +195,7 @@ class _Round:
         tokens, kinds, finish, cut = self._emitted(draft, outcome)
         judged = verdicts(run, draft, rows, outcome, len(tokens), cut, plan, self.keys)
         closing = closing_of(run, draft, rows, outcome, cut)
-        told = self._told(draft, rows, outcome, tokens)
+        facts = self._told(draft, rows, outcome, tokens)
         run.tokens += tokens
         commit = ev.Commit(
             tokens=tokens, texts=[TEXTS[t] for t in tokens], kinds=kinds, n=len(run.tokens), finish=finish
@@ -219,7 +219,7 @@ class _Round:
         )
         spans = [ev.Span(lane="draft", name="propose", t0=began, dur_ns=stage["draft"])] * bool(self.calls)
         spans.append(ev.Span(lane="target", name="forward", t0=began + stage["draft"], dur_ns=PASS_NS))
-        return [start, *born, *told, *judged, closing, commit, *spans, end], finish
+        return [start, *born, *facts, *judged, closing, commit, *spans, end], finish
 
     # Drafting -------------------------------------------------------------------------------------------------------
 
@@ -228,10 +228,10 @@ class _Round:
             return Draft(draft_end="length"), []
         self._expand([(ROOT, 1)])
         for block in range(2, self.how.blocks + 1):
-            found = [(candidate.node, block) for candidate in self.growth.starts()]
-            if not found:
+            starts = [(candidate.node, block) for candidate in self.growth.starts()]
+            if not starts:
                 break
-            self._expand(found)
+            self._expand(starts)
         kept = self.growth.kept()
         place = {node: k for k, node in enumerate(kept)} | {ROOT: ROOT}
         nodes, first = self.growth.nodes, self.run.next_id
@@ -268,12 +268,12 @@ class _Round:
         best = int(np.argmax(self.run.table.logits(last, pos, "target")))
         true = bucket(order.index(best) + 1)
         luck = np.random.default_rng([last, pos, block, slot, 7])
-        said = true if luck.random() < self.how.surely else int(luck.integers(4))
+        guess = true if luck.random() < self.how.surely else int(luck.integers(4))
         probs = [0.1] * 4
-        probs[said] = 0.7
+        probs[guess] = 0.7
         logs = tuple(float(np.log(row[token])) for token in order)
         entropy = -sum(float(row[token]) * log for token, log in zip(order, logs, strict=True))
-        return SlotCandidates(tuple(order), logs, said, tuple(probs), tuple(range(15)), entropy)
+        return SlotCandidates(tuple(order), logs, guess, tuple(probs), tuple(range(15)), entropy)
 
     def _node(self, number: int, kept: bool) -> ev.Node:
         node, first = self.growth.nodes[number], self.run.next_id
@@ -335,14 +335,14 @@ class _Round:
                 )
             )
         right: dict[int, bool | None] = {}
-        for number, each in enumerate(self.growth.expansions):
+        for number, expansion in enumerate(self.growth.expansions):
             record = self._expansion(number, rows, row_of, written)
-            record.valid_prefix = so_far = right.get(each.start, True)
+            record.valid_prefix = so_far = right.get(expansion.start, True)
             lost = so_far is None or record.true_bucket is None
-            right[each.start] = None if lost else so_far and record.true_rank_argmax == 1
+            right[expansion.start] = None if lost else so_far and record.true_rank_argmax == 1
             out.append(record)
-        widths = [each.width.n for each in self.growth.expansions]
-        guessed = [each.offer.bucket for each in self.growth.expansions]
+        widths = [expansion.width.n for expansion in self.growth.expansions]
+        guessed = [expansion.offer.bucket for expansion in self.growth.expansions]
         cost = 1 + self.calls * CALL_NS / PASS_NS
         out.append(
             ev.TreeMade(
@@ -360,18 +360,18 @@ class _Round:
         return ROOT if node == ROOT else self.first + node
 
     def _expansion(self, number: int, rows: Any, row_of: dict[int, int], written: dict[int, int]) -> ev.Expansion:
-        each = self.growth.expansions[number]
-        offer, parent = each.offer, self._id(each.parent)
+        expansion = self.growth.expansions[number]
+        offer, parent = expansion.offer, self._id(expansion.parent)
         record = ev.Expansion(
             id=number,
             parent=parent,
-            block=each.block,
-            slot=each.slot,
-            start=each.start,
+            block=expansion.block,
+            slot=expansion.slot,
+            start=expansion.start,
             bucket=offer.bucket,
-            width=each.width.n,
-            width_reason=each.width.reason,
-            n_children=len(each.children),
+            width=expansion.width.n,
+            width_reason=expansion.width.reason,
+            n_children=len(expansion.children),
             rank_probs=full(self.run, list(offer.rank_probs)),
             phi=full(self.run, list(offer.summary)),
             top=full(self.run, list(zip(offer.tokens, map(ev.six, offer.logs), strict=True))),

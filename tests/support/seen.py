@@ -54,17 +54,17 @@ def numbers_of(stats: Mapping[str, Any]) -> dict[str, Any]:
     plain = stats["over_plain"]
     by_place = {
         f"{name}@{at}": estimate
-        for name, found in stats.items()
-        if isinstance(found, Mapping)
-        for at, estimate in found.items()
+        for name, value in stats.items()
+        if isinstance(value, Mapping)
+        for at, estimate in value.items()
         if is_estimate(estimate)
     }
     return {**stats, **by_place, "over_plain": plain["times"] if plain and plain["agrees"] else None}
 
 
-def is_estimate(found: Any) -> bool:
+def is_estimate(value: Any) -> bool:
     """Whether that is a number with its interval, as JSON has it."""
-    return isinstance(found, Mapping) and found.keys() >= {"value", "interval", "n"}
+    return isinstance(value, Mapping) and value.keys() >= {"value", "interval", "n"}
 
 
 def spoken(where: str, text: str) -> Iterator[Seen]:
@@ -81,14 +81,14 @@ def in_columns(where: str, lines: Iterable[str], runs: int = 1) -> Iterator[Seen
             yield from (Seen(where, words, cell) for cell in cells[:runs])
 
 
-def says(text: str, found: Any) -> bool:
+def says(text: str, number: Any) -> bool:
     """Whether a text says this estimate, count or share."""
-    if text == "—" or found is None:
-        return text == "—" and found is None
+    if text == "—" or number is None:
+        return text == "—" and number is None
     match = _TEXT.fullmatch(text)
     if match is None:
         return False
-    estimate = found if isinstance(found, Mapping) else {"value": found, "interval": None, "n": None}
+    estimate = number if isinstance(number, Mapping) else {"value": number, "interval": None, "n": None}
     value, unit, ends = estimate["value"], match["unit"], estimate["interval"]
     if not _rounded(match["value"], value, unit):
         return False

@@ -44,17 +44,17 @@ def stage_page(trace: Path, folder: Path, live: bool) -> Path:
     builder, rounds = player.builder, player.run.rounds
     fullest = max(range(len(rounds)), key=lambda index: rounds.point(index).n_drafted or 0)
     player.seek_index(fullest)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "live": live,
         "head": head(builder, trace.name),
         "rounds": {fullest: one_round(builder, fullest)},
         "at": head(builder, "").points[fullest].place,
         "panels": [(name.lower(), name, "") for name in _PANELS],
     }
-    told |= {"frame": _frame(player)} if live else _what_if(builder, fullest)
-    told["rounds"] |= {0: one_round(builder, 0)}
+    document |= {"frame": _frame(player)} if live else _what_if(builder, fullest)
+    document["rounds"] |= {0: one_round(builder, 0)}
     path = folder / f"{trace.name}-{live}.html"
-    packed = base64.b64encode(msgspec.json.encode(told)).decode()
+    packed = base64.b64encode(msgspec.json.encode(document)).decode()
     css = style("live", "below", "room")
     path.write_text(
         _PAGE.format(above=ABOVE[live], css=css, told=packed, painter=painter(*LIVE), script=_SCRIPT), encoding="utf-8"
@@ -65,7 +65,7 @@ def stage_page(trace: Path, folder: Path, live: bool) -> Path:
 def _what_if(builder: FrameBuilder, index: int) -> dict[str, Any]:
     own = what_if_round(builder, index, Change())
     other = next((name for name in own.verifiers if name != own.own), None)
-    movable = (each.knob for each in own.knobs)
+    movable = (spec.knob for spec in own.knobs)
     knob = next((knob for knob in movable if isinstance(knob.value, int) and knob.value > 1), None)
     change = Change(other, {} if other or knob is None else {knob.name: 1})
     return {"own": own, "answer": what_if_round(builder, index, change), "changed": msgspec.to_builtins(change)}

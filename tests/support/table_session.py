@@ -154,7 +154,7 @@ def law_by_rounds(start: Session, steer: Steer | None = None, stateless: Sequenc
         before, known, prob = begun.pop()
 
         def once(branch: EnumeratedPath, before: Session = before) -> Session:
-            running = deepcopy(before, {id(each): each for each in shared})
+            running = deepcopy(before, {id(key): key for key in shared})
             running._draws = branch.keys
             done = next(running.rounds())
             if steer:

@@ -16,18 +16,18 @@ from support.table import TEXTS, Run, V, entropy, full, rank, softmax, top_of
 def verdicts(
     run: Run, draft: Draft, rows: Any, outcome: Outcome, n_emitted: int, cut: bool, plan: Plan, keys: Keys
 ) -> list[ev.Verify]:
-    found: dict[int, dict[str, Any]] = {}
+    by_node: dict[int, dict[str, Any]] = {}
     for result in outcome.steps:
-        _judge(found, draft, result)
+        _judge(by_node, draft, result)
     for node in outcome.accepted:
-        if node not in found and get_verifier(run.recipe.rule).traits.backward:
-            found[node] = _implied(run, draft, plan, keys, node)
+        if node not in by_node and get_verifier(run.recipe.rule).traits.backward:
+            by_node[node] = _implied(run, draft, plan, keys, node)
     out = []
     for i in range(len(draft)):
-        facts = found.get(i) or _unjudged(found, draft, i)
+        facts = by_node.get(i) or _unjudged(by_node, draft, i)
         if cut and draft.depths[i] > n_emitted:
             facts = {"order": None, "status": "untested", "why": "after_stop"}
-        found[i] = facts
+        by_node[i] = facts
         out.append(verify_of(run, draft, rows, i, facts))
     return out
 
@@ -53,7 +53,7 @@ def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
     nodes = tuple(range(len(draft)))
     if not nodes or not draft.is_chain or any(row < 0 for row in draft.row_of):
         return []
-    found = _joint.records(_joint.chain(draft, nodes, rows))
+    records = _joint.records(_joint.chain(draft, nodes, rows))
     return [
         ev.Chain(
             node=draft.ids[node],
@@ -62,19 +62,19 @@ def chains(draft: Draft, rows: Any) -> list[ev.Chain]:
             log_c=ev.six(p.log_c),
             **{name: None if (value := getattr(p, name)) is None else ev.six(value) for name in _CHAIN},
         )
-        for node, p in zip(nodes, found, strict=True)
+        for node, p in zip(nodes, records, strict=True)
     ]
 
 
 _CHAIN = ("d_pq", "d_qp", "dhat_pq", "dhat_qp", "h", "credit_token", "credit_hsd", "credit_naive")
 
 
-def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | DrawResult) -> None:
-    order = sum(f["order"] is not None for f in found.values())
+def _judge(by_node: dict[int, dict[str, Any]], draft: Draft, result: TestResult | DrawResult) -> None:
+    order = sum(f["order"] is not None for f in by_node.values())
     if isinstance(result, TestResult):
         why = "kept" if result.passed else "target_zero" if result.step.threshold == 0 else "u_above"
         status = "accepted" if result.passed else "rejected"
-        found[result.step.node] = {
+        by_node[result.step.node] = {
             "order": order,
             "kind": "test",
             "thr": float(result.step.threshold),
@@ -85,13 +85,13 @@ def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | 
         return
     children = draft.children.get(result.step.node, ())
     row, left = result.step.row(), 1.0
-    for child in children if not any(c in found for c in children) else ():
+    for child in children if not any(c in by_node for c in children) else ():
         held = interval(row, draft.tokens[child]) if result.drawn.lo is not None else None
         kept = child == result.kept
         status, why = ("accepted", "kept") if kept else ("rejected", "not_drawn")
         p = float(at(row, draft.tokens[child]) / dense(row).sum())
         thr = min(1.0, p / left) if left > 1e-12 else 0.0
-        found[child] = {
+        by_node[child] = {
             "order": order,
             "kind": "draw",
             "thr": thr,
@@ -105,8 +105,8 @@ def _judge(found: dict[int, dict[str, Any]], draft: Draft, result: TestResult | 
             break
 
 
-def _unjudged(found: dict[int, dict[str, Any]], draft: Draft, i: int) -> dict[str, Any]:
-    parent = found.get(draft.parents[i], {"status": "accepted", "why": "kept"})
+def _unjudged(by_node: dict[int, dict[str, Any]], draft: Draft, i: int) -> dict[str, Any]:
+    parent = by_node.get(draft.parents[i], {"status": "accepted", "why": "kept"})
     why = {"accepted": "sibling_kept", "rejected": "parent_rejected"}.get(parent["status"])
     if why is None:
         why = "sibling_kept" if parent["why"] == "sibling_kept" else "prefix_rejected"

@@ -17,12 +17,12 @@ MACHINE = ("--python-version", "3.11", "--platform", "manylinux_2_34_x86_64", "-
 
 def engine_wheel(known: Signatures) -> Path:
     """The wheel, fetched once by pip; skips with the reason where it cannot be had."""
-    found = _kept(known)
-    if found is None:
+    wheel = _kept(known)
+    if wheel is None:
         KEPT.mkdir(parents=True, exist_ok=True)
         with FileLock(KEPT / f".{known.package}"):
-            found = _kept(known) or _fetched(known)
-    return found
+            wheel = _kept(known) or _fetched(known)
+    return wheel
 
 
 def _kept(known: Signatures) -> Path | None:
@@ -39,11 +39,11 @@ def _fetched(known: Signatures) -> Path:
             check=False,
             timeout=300,
         )
-        said = done.stderr
+        reason = done.stderr
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
-    found = _kept(known)
-    if found is None:
-        why = (said.strip().splitlines() or ["pip failed"])[-1]
+        reason = str(error)
+    wheel = _kept(known)
+    if wheel is None:
+        why = (reason.strip().splitlines() or ["pip failed"])[-1]
         pytest.skip(f"{known.package} {known.version} cannot be had: {why}")
-    return found
+    return wheel

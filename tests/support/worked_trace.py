@@ -140,8 +140,8 @@ def worked_events(
     start = [make_header(recipe), ev.Prefill(prompt=[6] * N, text="Every week", n_prompt=N, seed=0, dur_ns=1000)]
     for event in out:
         event.r = round_
-    found = [*start, *out, ev.End(reason="done", r=round_)]
-    kept = [e for e in found if ev.LEVELS[e.written_at] <= ev.LEVELS[level]]
+    events = [*start, *out, ev.End(reason="done", r=round_)]
+    kept = [e for e in events if ev.LEVELS[e.written_at] <= ev.LEVELS[level]]
     for i, event in enumerate(kept):
         event.i, event.t = i, 1_000_000 * (i + 1)
         if level != "full" and isinstance(event, ev.Closing):
@@ -169,8 +169,8 @@ def _six(record: _joint.Position) -> dict[str, Any]:
 
 
 def _verdict(t: int, plan: Any, outcome: Any, us: tuple[float, ...], rows: Any, laws: Any) -> ev.Verify:
-    made = {s.step.node: (k, s) for k, s in enumerate(outcome.steps) if isinstance(s, TestResult)}
-    order, result = made.get(t, (None, None))
+    tests = {s.step.node: (k, s) for k, s in enumerate(outcome.steps) if isinstance(s, TestResult)}
+    order, result = tests.get(t, (None, None))
     thr: float | None
     if result is not None:
         thr, u, implied = float(result.step.threshold), result.u, False

@@ -39,12 +39,12 @@ IDENTITIES = (
 def _asked(cli: Cli, sql: str, *traces: object) -> list[dict[str, Any]]:
     done = cli("stats", "--json", "--sql", sql, *traces)
     assert done.code == 0, done.err
-    found: list[dict[str, Any]] = json.loads(done.out)["rows"]
-    return found
+    rows: list[dict[str, Any]] = json.loads(done.out)["rows"]
+    return rows
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An export of a million rounds of chains, made as columns."""
     folder, draw = tmp_path_factory.mktemp("made"), np.random.default_rng(7)
     kept = (draw.random((ROUNDS, GAMMA)) < 0.6).cumprod(axis=1)
@@ -91,14 +91,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("number", range(len(IDENTITIES)))
-def test_a_million_rounds_keep_the_identities(number: int, made: Path, cli: Cli) -> None:
-    assert _asked(cli, IDENTITIES[number], made) == []
+def test_a_million_rounds_keep_the_identities(number: int, export: Path, cli: Cli) -> None:
+    assert _asked(cli, IDENTITIES[number], export) == []
 
 
-def test_a_million_rounds_are_small(made: Path, cli: Cli) -> None:
+def test_a_million_rounds_are_small(export: Path, cli: Cli) -> None:
     """The promise of the format: some 13 bytes for a round of a chain, its tests included."""
-    assert _asked(cli, "select count(*) as n from rounds", made) == [{"n": ROUNDS}]
-    size = sum(path.stat().st_size for path in made.iterdir())
+    assert _asked(cli, "select count(*) as n from rounds", export) == [{"n": ROUNDS}]
+    size = sum(path.stat().st_size for path in export.iterdir())
     print(f"{size / ROUNDS:.2f} bytes a round")
     assert size / ROUNDS < 14
 
@@ -133,28 +133,28 @@ def test_many_sources_are_told_apart(cli: Cli, tmp_path: Path) -> None:
 
 def test_table_and_csv(cli: Cli) -> None:
     sql = "select round, walk_end, n_accepted / 2.0 as half, null as none, '=1' as text from rounds order by all"
-    told = cli("stats", "--sql", sql, TRACE)
-    assert told.code == 0
-    assert all(word in told.out for word in ("round", "walk_end", "half", "–"))
+    answer = cli("stats", "--sql", sql, TRACE)
+    assert answer.code == 0
+    assert all(word in answer.out for word in ("round", "walk_end", "half", "–"))
     rows = list(csv.DictReader(io.StringIO(cli("stats", "--csv", "--sql", sql, TRACE).out)))
     assert len(rows) == len(_asked(cli, sql, TRACE)) > 0
     assert {row["text"] for row in rows} == {"'=1"}
 
 
 def test_what_is_too_wide_is_told_row_by_row(cli: Cli) -> None:
-    told = cli("stats", "--sql", "select * from rounds limit 2", TRACE).out
+    answer = cli("stats", "--sql", "select * from rounds limit 2", TRACE).out
     columns = next(table.columns for table in WHOLE if table.name == "rounds")
-    assert [line.split()[0] for line in told.splitlines()] == ["row", "run", *(c.name for c in columns)] * 2
+    assert [line.split()[0] for line in answer.splitlines()] == ["row", "run", *(c.name for c in columns)] * 2
 
 
 def test_every_column_is_told(cli: Cli) -> None:
-    told = json.loads(cli("stats", "--tables", "--json").out)
+    answer = json.loads(cli("stats", "--tables", "--json").out)
     for table in WHOLE:
         sql = f"select * from {table.name}"
-        found = json.loads(cli("stats", "--json", "--sql", sql, TRACE).out)["columns"]
-        assert found == [column["name"] for column in told[table.name]]
+        rows = json.loads(cli("stats", "--json", "--sql", sql, TRACE).out)["columns"]
+        assert rows == [column["name"] for column in answer[table.name]]
     page = cli("stats", "--tables").out
-    assert all(column["help"].split()[0] in page for table in told.values() for column in table)
+    assert all(column["help"].split()[0] in page for table in answer.values() for column in table)
 
 
 @pytest.mark.parametrize(

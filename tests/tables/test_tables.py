@@ -49,12 +49,12 @@ def test_parquet_holds_what_csv_holds(tmp_path: Path) -> None:
     for kind in ENDINGS:
         write_tables(run, kind, tmp_path)
     for table in TABLES:
-        found = parquet.read_table(tmp_path / f"{table.name}.parquet")
-        assert found.column_names == [column.name for column in table.columns]
-        assert all(found.schema.field(c.name).metadata[b"help"].decode() == c.help for c in table.columns)
+        columns = parquet.read_table(tmp_path / f"{table.name}.parquet")
+        assert columns.column_names == [column.name for column in table.columns]
+        assert all(columns.schema.field(c.name).metadata[b"help"].decode() == c.help for c in table.columns)
         plain = _csv(tmp_path / f"{table.name}.csv")
-        assert found.num_rows == len(plain) > 0
-        for row, other in zip(found.to_pylist(), plain, strict=True):
+        assert columns.num_rows == len(plain) > 0
+        for row, other in zip(columns.to_pylist(), plain, strict=True):
             for column in table.columns:
                 cell, text = row[column.name], other[column.name]
                 if column.kind == "text":
@@ -88,14 +88,14 @@ def test_no_cell_is_a_formula_or_moves_a_cursor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ENDINGS)
 def test_zipped_they_are_the_same_files(kind: str, tmp_path: Path) -> None:
     run = _run(make_events(temperature=0.8, new_tokens=20))
-    ending = next(each for each in ENDINGS if each == kind)
+    ending = next(other for other in ENDINGS if other == kind)
     write_tables(run, ending, tmp_path)
-    made = zipped(run, ending)
-    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+    paths = zipped(run, ending)
+    with zipfile.ZipFile(io.BytesIO(paths)) as archive:
         assert archive.namelist() == [f"{table.name}.{kind}" for table in TABLES]
         for name in archive.namelist():
             assert archive.read(name) == (tmp_path / name).read_bytes()
-    assert zipped(run, ending) == made
+    assert zipped(run, ending) == paths
 
 
 def test_what_is_not_recorded_is_empty(tmp_path: Path) -> None:

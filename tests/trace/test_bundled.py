@@ -41,9 +41,9 @@ def _stages(draft: int, target: int, but: dict[int, int] | None = None) -> Calla
 
 def test_drafting_of_a_second_model_is_held_to_the_target_pass(tmp_path: Path) -> None:
     assert slow(_trace(tmp_path, _stages(6_000_000, 8_000_000))) is None
-    said = slow(_trace(tmp_path, _stages(9_000_000, 8_000_000)))
-    assert said is not None
-    assert said.startswith("in ")
+    words = slow(_trace(tmp_path, _stages(9_000_000, 8_000_000)))
+    assert words is not None
+    assert words.startswith("in ")
     first = slow(_trace(tmp_path, _stages(6_000_000, 8_000_000, {1: 9_000_000})))
     assert first is not None
     assert first.endswith("first in r1")
@@ -93,9 +93,9 @@ def test_a_text_that_turns_in_a_circle_is_told(tmp_path: Path) -> None:
     for event in events:
         if isinstance(event, ev.Commit):
             event.tokens = [1] * len(event.tokens)
-    said = loops(write_trace(tmp_path / "b.sv.jsonl", events))
-    assert said is not None
-    assert said.endswith("of its text repeats itself")
+    words = loops(write_trace(tmp_path / "b.sv.jsonl", events))
+    assert words is not None
+    assert words.endswith("of its text repeats itself")
 
 
 def test_the_recording_that_is_looked_at_first_is_offered_first() -> None:

@@ -107,13 +107,13 @@ LIES: list[tuple[Recipe, Lie, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("recipe", "lie", "found"), LIES, ids=[found for *_, found in LIES])
-def test_every_lie_is_found_with_its_line_and_round(tmp_path: Path, recipe: Recipe, lie: Lie, found: str) -> None:
+@pytest.mark.parametrize(("recipe", "lie", "message"), LIES, ids=[message for *_, message in LIES])
+def test_every_lie_is_found_with_its_line_and_round(tmp_path: Path, recipe: Recipe, lie: Lie, message: str) -> None:
     events = read_events(write_trace(tmp_path / "true", make_events(recipe)))
     lie(events)
     path = tmp_path / "lie.sv.jsonl"
     path.write_bytes(b"".join(encode(event) + b"\n" for event in events))
-    with pytest.raises(TraceError, match=rf"lie.sv.jsonl line [0-9]+ \(query 0, round [0-9]+\): .*{found}"):
+    with pytest.raises(TraceError, match=rf"lie.sv.jsonl line [0-9]+ \(query 0, round [0-9]+\): .*{message}"):
         read_events(path, check=True)
 
 

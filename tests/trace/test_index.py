@@ -35,9 +35,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def with_index(path: Path) -> IndexedTrace:
     into = index.index_path(path)
     write_index(path, into)
-    found = indexed(path)
-    assert found is not None
-    return found
+    indexed_trace = indexed(path)
+    assert indexed_trace is not None
+    return indexed_trace
 
 
 def facts(run: Run) -> Iterator[object]:
@@ -56,30 +56,30 @@ def facts(run: Run) -> Iterator[object]:
 @pytest.mark.parametrize("name", sorted(RECORDINGS))
 def test_the_run_of_an_index_is_the_run_of_the_recording(name: str) -> None:
     path = RECORDINGS[name]
-    found = with_index(path)
-    for got, wanted in zip(facts(found.run), facts(fold(read_events(path))), strict=True):
+    indexed_trace = with_index(path)
+    for got, wanted in zip(facts(indexed_trace.run), facts(fold(read_events(path))), strict=True):
         assert got == wanted
-    found.close()
+    indexed_trace.close()
 
 
 @pytest.mark.parametrize("name", ["code-specbound", "code-specbranch", "stream-specblock"])
 def test_frames_with_all_panels_are_the_same(name: str) -> None:
     """Those of panels that counted for themselves, and of panels that were told what was counted."""
     path = RECORDINGS[name]
-    found = with_index(path)
+    indexed_trace = with_index(path)
     other = Player(fold(read_events(path)), animate=False)
-    one, told = Player(found.run, animate=False), Player(animate=False)
-    told.adopt(found.run, read_counted(other.builder.counted()))
+    one, twin = Player(indexed_trace.run, animate=False), Player(animate=False)
+    twin.adopt(indexed_trace.run, read_counted(other.builder.counted()))
     options = Options(shown=_ALL)
     for place in range(len(other.run.rounds) - 1, -1, -7):
         shown = []
-        for player in (one, told, other):
+        for player in (one, twin, other):
             player.seek_index(place)
             frame = player.frame(options)
             shown.append(replace(frame, timeline=replace(frame.timeline, points=tuple(frame.timeline.points))))
         assert shown[0] == shown[2]
         assert shown[1] == shown[2]
-    found.close()
+    indexed_trace.close()
 
 
 def _recorded(folder: Path, events: list[Event], packed: bool) -> Path:
@@ -106,23 +106,23 @@ def test_records_out_of_their_place_are_found_at_their_round(tmp_path: Path, dat
         if not any(event.__struct_config__.tag == "end" for event in events[:k]):
             events.insert(k, Note(text="look", at=At(r=at[1]), q=at[0], r=at[1]))
     path = _recorded(tmp_path, events, packed)
-    found = with_index(path)
-    for got, wanted in zip(facts(found.run), facts(fold(read_events(path))), strict=True):
+    indexed_trace = with_index(path)
+    for got, wanted in zip(facts(indexed_trace.run), facts(fold(read_events(path))), strict=True):
         assert got == wanted
-    found.close()
+    indexed_trace.close()
 
 
 def test_few_rounds_are_in_memory_and_a_bookmark_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "AT_HAND", 2)
-    found = with_index(RECORDINGS["code-specbranch"])
-    run = found.run
+    indexed_trace = with_index(RECORDINGS["code-specbranch"])
+    run = indexed_trace.run
     first = run.rounds.place(0)
     run.apply(Note(text="here", at=At(r=first[1]), q=first[0], r=first[1]))
     assert all(record.start is not None for record in run.rounds)
     assert [note.text for note in run.rounds[0].notes] == ["here"]
     assert "⚑" in run.rounds.point(0).markers
     assert len(run.rounds._held) <= 4
-    found.close()
+    indexed_trace.close()
 
 
 def test_an_index_of_another_file_is_stale(tmp_path: Path) -> None:
@@ -158,9 +158,9 @@ def test_a_damaged_index_is_as_good_as_none(tmp_path: Path, data: st.DataObject)
     damaged[at] ^= data.draw(st.integers(1, 255))
     bad = tmp_path / "bad.index"
     bad.write_bytes(bytes(damaged[: data.draw(st.integers(0, len(whole)))]))
-    found = indexed(path, bad)
-    if found is not None:  # the damage is in a text, which nobody has asked for
-        found.close()
+    indexed_trace = indexed(path, bad)
+    if indexed_trace is not None:  # the damage is in a text, which nobody has asked for
+        indexed_trace.close()
 
 
 def test_damaged_lines_are_read_from_the_recording_itself(tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_damaged_lines_are_read_from_the_recording_itself(tmp_path: Path) -> Non
     for start, size in head.lines:
         data[start + size // 2] ^= 0x55
     into.write_bytes(bytes(data))
-    found = indexed(path)
-    assert found is not None
-    for got, wanted in zip(facts(found.run), facts(fold(read_events(path))), strict=True):
+    indexed_trace = indexed(path)
+    assert indexed_trace is not None
+    for got, wanted in zip(facts(indexed_trace.run), facts(fold(read_events(path))), strict=True):
         assert got == wanted
-    found.close()
+    indexed_trace.close()
 
 
 def test_what_a_panel_did_not_keep_itself_is_counted_again(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_what_a_panel_did_not_keep_itself_is_counted_again(tmp_path: Path) -> No
     known = read_counted(whole.builder.counted())
     assert known is not None
     options = Options(shown=tuple(known.panels))
-    told = Player(animate=False)
-    told.adopt(fold(events), replace(known, panels=dict.fromkeys(known.panels, b"\x93of another version")))
+    player = Player(animate=False)
+    player.adopt(fold(events), replace(known, panels=dict.fromkeys(known.panels, b"\x93of another version")))
     whole.seek_index(0)
-    assert told.frame(options).panels == whole.frame(options).panels
+    assert player.frame(options).panels == whole.frame(options).panels
 
 
 def test_it_is_for_its_owner_alone_and_leaves_nothing_half_made(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_it_is_for_its_owner_alone_and_leaves_nothing_half_made(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-40] + b"{]\n")
     with pytest.raises(TraceError, match="line"):
         write_index(path, into)
-    assert [each.name for each in into.parent.iterdir()] == [into.name]
+    assert [entry.name for entry in into.parent.iterdir()] == [into.name]
 
 
 def test_the_oldest_indexes_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

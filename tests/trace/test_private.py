@@ -113,12 +113,12 @@ def test_no_text_is_in_a_redacted_recording(name: str, level: Any, tmp_path: Pat
         recorder = Recorder(tmp_path / f"{redact}", level, redact=redact)
         for event in [events[0], *events[1:-1], *_more(header), events[-1]]:
             recorder.write(_secret(event))
-        found = _bytes(recorder.path).lower()
-        assert (SECRET.encode() in found) is not redact
-        assert not (redact and HEX.encode() in found)
-    told = [event for event in read_events(tmp_path / "True") if isinstance(event, Prefill)]
-    assert told[0].prompt == next(e.prompt for e in events if isinstance(e, Prefill))  # ids stay
-    assert told[0].domain in ("domain 1", None)
+        content = _bytes(recorder.path).lower()
+        assert (SECRET.encode() in content) is not redact
+        assert not (redact and HEX.encode() in content)
+    prefills = [event for event in read_events(tmp_path / "True") if isinstance(event, Prefill)]
+    assert prefills[0].prompt == next(e.prompt for e in events if isinstance(e, Prefill))  # ids stay
+    assert prefills[0].domain in ("domain 1", None)
 
 
 def test_every_field_that_may_hold_text_was_thought_of() -> None:
@@ -141,19 +141,19 @@ def test_a_redacted_trace_is_whole_and_shows_ids(tmp_path: Path) -> None:
     for event in events:
         recorder.write(event)
     with Trace(recorder.path, check=True) as trace:
-        found = trace.poll()
+        polled = trace.poll()
         assert trace.intact()
-    player = Player(fold(found), animate=False)
+    player = Player(fold(polled), animate=False)
     frame = player.frame()
     assert all(token.running.startswith("#") for token in frame.strip.tokens)
     assert all(node.shown.startswith("#") for node in frame.tree.nodes)
     from specviz.metrics import measure
 
-    assert measure(found) == measure(events)
+    assert measure(polled) == measure(events)
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("path", "kept"),
     [
         ("/home/ann/my heads/v2", "v2"),
         ("C:\\Users\\ann\\heads", "heads"),
@@ -164,16 +164,16 @@ def test_a_redacted_trace_is_whole_and_shows_ids(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("knob", PARTS)
-def test_a_path_is_recorded_by_its_last_part(knob: str, given: str, kept: str, tmp_path: Path) -> None:
+def test_a_path_is_recorded_by_its_last_part(knob: str, path: str, kept: str, tmp_path: Path) -> None:
     header = read_events(TRACES["code-draft"])[0]
     assert isinstance(header, Header)
-    words = given.split() if given else []
-    models = msgspec.structs.replace(header.models, parts={"asked": given, "said": f"heads of {given}, 3 layers"})
-    told = named(msgspec.structs.replace(header, knobs={**header.knobs, knob: words}, models=models))
-    assert isinstance(told, Header)
-    assert told.knobs[knob] == ([kept] if kept else [])
-    assert told.models.parts["said"] == f"heads of {kept}, 3 layers"
-    for value in (words, given):
+    words = path.split() if path else []
+    models = msgspec.structs.replace(header.models, parts={"asked": path, "said": f"heads of {path}, 3 layers"})
+    named_header = named(msgspec.structs.replace(header, knobs={**header.knobs, knob: words}, models=models))
+    assert isinstance(named_header, Header)
+    assert named_header.knobs[knob] == ([kept] if kept else [])
+    assert named_header.models.parts["said"] == f"heads of {kept}, 3 layers"
+    for value in (words, path):
         change = named(Knob(name=knob, old=value, new=value, requested_r=1, applied_r=2))
         assert isinstance(change, Knob)
         assert change.new == ([kept] if isinstance(value, list) and kept else kept if isinstance(value, str) else [])
@@ -185,7 +185,7 @@ def test_stop_texts_with_slashes_are_no_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("message", "kept"),
     [
         ("OSError: cannot read /home/ann/models/x.safetensors: gone", "OSError: cannot read x.safetensors: gone"),
         ("no file C:\\Users\\ann\\x.bin", "no file x.bin"),
@@ -194,9 +194,9 @@ def test_stop_texts_with_slashes_are_no_paths() -> None:
         ("nothing", "nothing"),
     ],
 )
-def test_messages_name_no_folders(said: str, kept: str) -> None:
-    assert without_folders(said) == kept
-    end = named(End(reason="error", message=said))
+def test_messages_name_no_folders(message: str, kept: str) -> None:
+    assert without_folders(message) == kept
+    end = named(End(reason="error", message=message))
     assert isinstance(end, End) and end.message == kept  # noqa: PT018
 
 
@@ -242,6 +242,6 @@ def test_what_was_learnt_keeps_its_domains_apart(tmp_path: Path) -> None:
     for q, domain in enumerate(["law", "code", "law"]):
         recorder.write(msgspec.structs.replace(prefill, domain=domain, q=q))
     recorder.close()
-    told = [event.domain for event in read_events(recorder.path) if isinstance(event, Prefill)]
-    assert told == ["domain 1", "domain 2", "domain 1"]
-    assert LEFT_OUT not in told
+    prefills = [event.domain for event in read_events(recorder.path) if isinstance(event, Prefill)]
+    assert prefills == ["domain 1", "domain 2", "domain 1"]
+    assert LEFT_OUT not in prefills

@@ -46,8 +46,8 @@ def made(kind: Any, path: tuple[str | int, ...], leaves: list[Leaf]) -> Any:
         key = kind.key_type.values[0] if isinstance(kind.key_type, shape.LiteralType) else "x"
         return {key: made(kind.value_type, (*path, key), leaves)}
     if isinstance(kind, shape.StructType):
-        found = {field.encode_name: made(field.type, (*path, field.encode_name), leaves) for field in kind.fields}
-        return ({kind.tag_field: kind.tag} if kind.tag_field else {}) | found
+        fields = {field.encode_name: made(field.type, (*path, field.encode_name), leaves) for field in kind.fields}
+        return ({kind.tag_field: kind.tag} if kind.tag_field else {}) | fields
     plain = {shape.StrType: "x", shape.BoolType: False, shape.AnyType: None, shape.NoneType: None}
     assert type(kind) in plain, kind
     return plain[type(kind)]

@@ -29,11 +29,11 @@ def plain(path: Path, events: Sequence[Event], tail: bytes = b"") -> Path:
 
 def test_the_text_of_a_zipped_trace_is_told_once_while_it_is_read(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "run", EVENTS)
-    told: list[bytes] = []
-    with Trace(path, unzipped=told.append) as trace:
+    lines: list[bytes] = []
+    with Trace(path, unzipped=lines.append) as trace:
         trace.poll()
         assert trace.intact() is True  # reads it again
-    assert b"".join(told) == gzip.decompress(path.read_bytes())
+    assert b"".join(lines) == gzip.decompress(path.read_bytes())
 
 
 @pytest.mark.parametrize("name", ["run", "run.sv.jsonl", "run.sv.jsonl.gz"])

@@ -86,8 +86,8 @@ def test_what_becomes_of_the_file_meanwhile_is_a_problem(
 ) -> None:
     """Told once; what lies there afterwards is what lay there, and of a file that was moved also the rest of it."""
     (tmp_path / "in").mkdir()
-    told: list[Warn] = []
-    recorder = Recorder(tmp_path / "in" / "run", on_problem=told.append)
+    warnings: list[Warn] = []
+    recorder = Recorder(tmp_path / "in" / "run", on_problem=warnings.append)
     at = HALF if when == "between rounds" else len(EVENTS) - 1
     for event in EVENTS[:at]:
         recorder.write(event)
@@ -98,7 +98,7 @@ def test_what_becomes_of_the_file_meanwhile_is_a_problem(
         recorder.write(event)
     assert recorder.problem is not None
     assert recorder.problem.startswith(says)
-    assert [(warn.code, says in warn.message) for warn in told] == [("trace_lost", True)]
+    assert [(warn.code, says in warn.message) for warn in warnings] == [("trace_lost", True)]
     moved = {"in/elsewhere.jsonl", "elsewhere/run.sv.jsonl"}
     assert {name: data for name, data in contents(tmp_path).items() if name not in moved} == {
         name: data for name, data in there.items() if name not in moved
@@ -212,15 +212,15 @@ def test_a_round_is_one_write(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     writes: list[int] = []
     monkeypatch.setattr(record_module.os, "write", lambda fd, data: writes.append(len(data)) or real(fd, data))
     n_rounds = 0
-    told = 0  # warnings in the middle of a round, which are written at once
+    n = 0  # warnings in the middle of a round, which are written at once
     for event in events:
         recorder.write(event)
         if isinstance(event, RoundStart):
             writes.clear()
-            told = 0
-        told += isinstance(event, Warn)
+            n = 0
+        n += isinstance(event, Warn)
         if isinstance(event, RoundEnd):
-            assert len(writes) == 1 + told
+            assert len(writes) == 1 + n
             n_rounds += 1
     assert n_rounds == sum(isinstance(event, RoundEnd) for event in events) > 0
     recorder.close()

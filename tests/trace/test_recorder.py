@@ -97,14 +97,14 @@ def test_records_of_the_wire_never_reach_the_file(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_once_and_what_was_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Warn] = []
-    recorder = Recorder(tmp_path / "run", on_problem=told.append)
+    warnings: list[Warn] = []
+    recorder = Recorder(tmp_path / "run", on_problem=warnings.append)
     disk = Disk(room=30_000)
     monkeypatch.setattr(record_module.os, "write", disk.write)
     for event in EVENTS:
         recorder.write(event)
     assert recorder.problem == "No space left on device"
-    assert [(warning.code, warning.message) for warning in told] == [
+    assert [(warning.code, warning.message) for warning in warnings] == [
         ("disk_full", f"not recording to {tmp_path / 'run.sv.jsonl'}: No space left on device; the run goes on")
     ]
     assert recorder.path.stat().st_size == 30_000
@@ -162,10 +162,10 @@ def test_without_room_for_the_zip_the_plain_file_stays(tmp_path: Path, monkeypat
 
 
 def test_an_unwritable_place_is_a_problem_not_an_exception(tmp_path: Path) -> None:
-    told: list[Warn] = []
-    recorder = record(tmp_path / "nowhere" / "run", EVENTS, on_problem=told.append)
+    warnings: list[Warn] = []
+    recorder = record(tmp_path / "nowhere" / "run", EVENTS, on_problem=warnings.append)
     assert recorder.problem == "No such file or directory"
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert recorder.ended
 
 

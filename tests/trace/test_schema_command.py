@@ -19,10 +19,10 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("record", [None, *NAMES])
 def test_it_is_valid_draft_2020_12(record: str | None) -> None:
-    found = schema(record)
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["$id"] == f"urn:specviz:{record or 'trace'}:{VERSION[0]}.{VERSION[1]}"
-    jsonschema.Draft202012Validator.check_schema(found)
+    document = schema(record)
+    assert document["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert document["$id"] == f"urn:specviz:{record or 'trace'}:{VERSION[0]}.{VERSION[1]}"
+    jsonschema.Draft202012Validator.check_schema(document)
 
 
 def test_it_takes_every_line_we_write() -> None:

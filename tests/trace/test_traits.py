@@ -36,29 +36,29 @@ def header_of(path: Path) -> ev.Header:
 
 @pytest.mark.parametrize("name", all_methods())
 def test_the_name_in_an_old_trace_stands_for_what_the_method_says(name: str, tmp_path: Path) -> None:
-    found = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, method=name))
-    assert found.method_traits == all_methods()[name].traits == METHODS.get(name, MethodTraits())
+    header = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, method=name))
+    assert header.method_traits == all_methods()[name].traits == METHODS.get(name, MethodTraits())
 
 
 @pytest.mark.parametrize("name", all_verifiers())
 def test_the_name_in_an_old_trace_stands_for_what_the_verifier_says(name: str, tmp_path: Path) -> None:
-    found = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, verifier=name))
-    assert found.verifier_traits == get_verifier(name).traits == VERIFIERS.get(name, VerifierTraits())
+    header = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, verifier=name))
+    assert header.verifier_traits == get_verifier(name).traits == VERIFIERS.get(name, VerifierTraits())
 
 
 def test_what_a_header_says_goes_before_its_name(tmp_path: Path) -> None:
     """A method of later, or of somebody else, may bear any name."""
-    said = msgspec.to_builtins(MethodTraits(learns=True))
-    found = header_of(
-        older(tmp_path / "a.sv.jsonl", "verifier_traits", method="ar", verifier="hsd", method_traits=said)
+    traits = msgspec.to_builtins(MethodTraits(learns=True))
+    header = header_of(
+        older(tmp_path / "a.sv.jsonl", "verifier_traits", method="ar", verifier="hsd", method_traits=traits)
     )
-    assert found.method_traits == MethodTraits(learns=True)
-    assert found.verifier_traits == get_verifier("hsd").traits, "the other one is filled in by itself"
+    assert header.method_traits == MethodTraits(learns=True)
+    assert header.verifier_traits == get_verifier("hsd").traits, "the other one is filled in by itself"
 
 
 def test_a_name_that_nobody_knows_is_the_plainest_kind(tmp_path: Path) -> None:
-    found = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, method="of-others", verifier="of-others"))
-    assert (found.method_traits, found.verifier_traits) == (MethodTraits(), VerifierTraits())
+    header = header_of(older(tmp_path / "a.sv.jsonl", *TRAITS, method="of-others", verifier="of-others"))
+    assert (header.method_traits, header.verifier_traits) == (MethodTraits(), VerifierTraits())
 
 
 def test_traits_go_through_a_line_as_they_are() -> None:
@@ -72,9 +72,9 @@ def test_traits_go_through_a_line_as_they_are() -> None:
 
 def test_bundled_traces_know_what_ran() -> None:
     for name, path in RECORDINGS.items():
-        found = header_of(path)
-        assert found.method_traits == all_methods()[found.method].traits, name
-        assert found.verifier_traits == get_verifier(found.verifier).traits, name
+        header = header_of(path)
+        assert header.method_traits == all_methods()[header.method].traits, name
+        assert header.verifier_traits == get_verifier(header.verifier).traits, name
 
 
 def test_traits_out_of_range_are_refused_by_line(tmp_path: Path) -> None:

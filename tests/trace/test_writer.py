@@ -42,14 +42,14 @@ def test_verdicts_are_those_of_the_rule_that_decided(tmp_path: Path, shape: str)
             draft, _ = draft_of(table, keys, 8)
             outcome = get_verifier(rule).plan(draft, target_rows(table, draft)).walk(keys, n)
             writer.round()
-            made = []
+            chances = []
             for token, parent in zip(draft.tokens, draft.parents, strict=True):
-                made.append(writer.drafted(token, parent=made[parent] if parent >= 0 else None, first=parent < 0))
+                chances.append(writer.drafted(token, parent=chances[parent] if parent >= 0 else None, first=parent < 0))
             new = [draft.tokens[i] for i in outcome.accepted]
             assert outcome.closing is not None
             writer.committed([*new, outcome.closing])
             table.tokens += [*new, outcome.closing]
-            kept.append([made[i].id for i in outcome.accepted])
+            kept.append([chances[i].id for i in outcome.accepted])
     run = read(writer)
     assert [[v.node for v in record.every(Verify) if v.status == "accepted"] for record in run.rounds] == kept
     assert run.queries[0].text == "".join(TEXTS[token] for token in table.tokens[3:])
@@ -92,8 +92,8 @@ def test_the_first_token_took_as_long_as_somebody_timed_its_prompt(tmp_path: Pat
         writer.request(dur_ns=500_000 if timed else 0)
         writer.round(n_drafted=1)
         writer.committed([-1], n_accepted=0)
-    found = Tally().add_all(read_events(writer.path)).summary().time_to_first_token_s
-    assert found is None if not timed else found is not None and found.value > 0.0005
+    seconds = Tally().add_all(read_events(writer.path)).summary().time_to_first_token_s
+    assert seconds is None if not timed else seconds is not None and seconds.value > 0.0005
 
 
 def test_other_rules_are_asked_of_whole_drafts_alone(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_other_rules_are_asked_of_whole_drafts_alone(tmp_path: Path) -> None:
             for k in range(3):
                 writer.drafted(k, q=0.5, p=draw.random() if whole or k == 0 else None, u=0.99 if k == 0 else None)
             writer.committed([9])
-        found = Tally().add_all(read_events(writer.path)).summary().same_draft
-        assert (found is not None) == whole
+        paired = Tally().add_all(read_events(writer.path)).summary().same_draft
+        assert (paired is not None) == whole
 
 
 def test_calls_that_contradict_each_other_are_refused(tmp_path: Path) -> None:

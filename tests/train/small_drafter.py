@@ -18,10 +18,10 @@ WINDOWS = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).
 def run_of(target: ModelAdapter, folder: Path, steps: int = 6, **asked: Any) -> Loop:
     """A training of a block drafter on given windows."""
     request = block_drafter.BlockDrafterRequest(None, folder, folder, 1, **asked)
-    made = block_drafter._begin(request, target, WINDOWS)
-    batches = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3, request.batch)
+    drafter = block_drafter._begin(request, target, WINDOWS)
+    batches = DrafterBatches(target.model, drafter, drafter.config.taps, WINDOWS, 3, request.batch)
     loss = block_drafter._loss(request, target, batches)
-    return drafter_loop(made.network, Budget(steps=steps), folder / "run.pt", loss, request.pace)
+    return drafter_loop(drafter.network, Budget(steps=steps), folder / "run.pt", loss, request.pace)
 
 
 def quiet(progress: float, loss: float, tokens_per_s: float) -> None:

@@ -46,15 +46,17 @@ def test_every_kind_takes_over_weights_and_tokens(name: str, tmp_path: Path) -> 
             weight.add_(torch.rand(weight.shape, generator=torch.Generator().manual_seed(2)))
     counted = {"right": ((0.5, 0.2),) * 4} if name == "medusa" else {}  # heads are not kept without their ranks
     recipe.kind.write(tmp_path / "first", replace(first, config=replace(first.config, **counted)))
-    made = recipe.begin(replace(asked, seed=7), target, windows(3))
-    assert not torch.equal(made.vocabulary.ids, first.vocabulary.ids)
-    found = with_weights_of(made, recipe.kind, tmp_path / "first", target)
-    assert torch.equal(found.vocabulary.ids, first.vocabulary.ids)
-    ours, theirs = found.network.state_dict(), first.network.state_dict()
+    drafter = recipe.begin(replace(asked, seed=7), target, windows(3))
+    assert not torch.equal(drafter.vocabulary.ids, first.vocabulary.ids)
+    taken_over = with_weights_of(drafter, recipe.kind, tmp_path / "first", target)
+    assert torch.equal(taken_over.vocabulary.ids, first.vocabulary.ids)
+    ours, theirs = taken_over.network.state_dict(), first.network.state_dict()
     assert all(torch.equal(ours[key], theirs[key].bfloat16().float()) for key in theirs)
-    assert {each.dtype for each in found.network.parameters()} == {torch.float32}  # they learn on in full
+    assert {parameter.dtype for parameter in taken_over.network.parameters()} == {
+        torch.float32
+    }  # they learn on in full
     if recipe.kind.join is not None:  # what it shares with the target goes with its tokens
-        assert torch.equal(found.network.head, target.head.weight[first.vocabulary.ids])
+        assert torch.equal(taken_over.network.head, target.head.weight[first.vocabulary.ids])
     other = recipe.begin(replace(asked, **OTHERS[name]), target, windows(3))
     with pytest.raises(SpecvizError, match=r"--begin .*; give the sizes that it was made with"):
         with_weights_of(other, recipe.kind, tmp_path / "first", target)
@@ -92,8 +94,8 @@ def trained(target: str, folder: Path, *more: str) -> dict[str, Any]:
     done = CliRunner().invoke(command, [*words, "--draft-vocab", "100", "--steps", "2", *more])
     if done.exception is not None:
         raise done.exception
-    found: dict[str, Any] = json.loads((folder / "eagle3" / "card.json").read_text(encoding="utf-8"))
-    return found
+    numbers: dict[str, Any] = json.loads((folder / "eagle3" / "card.json").read_text(encoding="utf-8"))
+    return numbers
 
 
 def test_a_drafter_learns_on_and_its_card_tells_of_both_trainings(small: str, tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_a_drafter_learns_on_and_its_card_tells_of_both_trainings(small: str, tm
     curves = [[row[1] for row in numbers["training"]["curve"]] for numbers in (first, more)]
     assert curves[1][0] < curves[0][-1] + 0.1 < curves[0][0] - 0.2  # it begins where the other ended
     assert more["config"]["trained_steps"] == 3  # how far ahead it learns is asked anew
-    assert [each["command"] for each in more["begun"]] == [first["command"]]
+    assert [earlier["command"] for earlier in more["begun"]] == [first["command"]]
     assert more["begun"][0]["steps"] == STEPS
     page = (tmp_path / "more/eagle3/README.md").read_text(encoding="utf-8")
     assert "--begin eagle3`: " in page
@@ -119,11 +121,11 @@ def test_what_cannot_be_begun_with_is_refused_in_one_line(
     trained(small, tmp_path / "first")
     begun = str(tmp_path / "first" / "eagle3")
     other = save(build("llama", seed=6, num_hidden_layers=5), tmp_path / "other")
-    monkeypatch.setattr(own_text, "written_for_trees", lambda *given: pytest.fail("text was written first"))
-    for target, more, told in (
+    monkeypatch.setattr(own_text, "written_for_trees", lambda *args: pytest.fail("text was written first"))
+    for target, more, message in (
         (other, ["--begin", begun], "--begin .*: made for .*/target .*the target other has"),
         (small, ["--begin", str(tmp_path / "none")], "--begin .*none"),
     ):
-        with pytest.raises(SpecvizError, match=told) as error:
+        with pytest.raises(SpecvizError, match=message) as error:
             trained(target, tmp_path / "more", *more)
         assert "\n" not in str(error.value)

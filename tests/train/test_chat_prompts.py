@@ -38,28 +38,28 @@ def prompts(seed: int = 0, texts: tuple[Path, ...] = ()) -> list[chat_prompts.Ch
 
 
 def chatty(template: str | None) -> PreTrainedTokenizerFast:
-    found: Any = tokenizer()
-    found.add_special_tokens({"additional_special_tokens": [USER, END]})
-    found.chat_template = template
-    return found
+    own_tokenizer: Any = tokenizer()
+    own_tokenizer.add_special_tokens({"additional_special_tokens": [USER, END]})
+    own_tokenizer.chat_template = template
+    return own_tokenizer
 
 
 def test_prompts_are_the_same_every_time_and_never_twice() -> None:
     first = prompts()
     assert first == prompts()
-    assert len({each.text for each in first}) == len(first)
-    assert {"summaries", "passages", "code", "sums", "writing", "reasoning"} <= {each.domain for each in first}
+    assert len({prompt.text for prompt in first}) == len(first)
+    assert {"summaries", "passages", "code", "sums", "writing", "reasoning"} <= {prompt.domain for prompt in first}
     assert first != prompts(seed=1)
 
 
 def test_a_prompt_keeps_the_side_of_what_it_is_about() -> None:
     """All that is asked about one document lies on one side; what fills a form decides where it lies."""
-    found = prompts()
+    by_side = prompts()
     sides: dict[str, set[bool]] = {}
-    for each in found:
-        sides.setdefault(each.key, set()).add(each.held_out)
+    for prompt in by_side:
+        sides.setdefault(prompt.key, set()).add(prompt.held_out)
     assert all(len(side) == 1 for side in sides.values())
-    held_out = sum(each.held_out for each in found) / len(found)
+    held_out = sum(prompt.held_out for prompt in by_side) / len(by_side)
     assert 0 < held_out < 3 * corpus.HELD_OUT_SHARE
 
 
@@ -75,10 +75,10 @@ HOSTILE = [
 
 def test_lines_without_a_question_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "asked.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in HOSTILE), encoding="utf-8")
-    found = [*chat_prompts.asked_in(path)]
-    assert [each.text for each in found] == ["\x1b[31m Who? \u202e", "q"]
-    assert {each.domain for each in found} == {"asked"}
+    path.write_text("".join(json.dumps(question) + "\n" for question in HOSTILE), encoding="utf-8")
+    questions = [*chat_prompts.asked_in(path)]
+    assert [question.text for question in questions] == ["\x1b[31m Who? \u202e", "q"]
+    assert {question.domain for question in questions} == {"asked"}
 
 
 @pytest.mark.parametrize("line", ["{half", "[1]", "7"])
@@ -131,8 +131,8 @@ def test_what_is_measured_is_bounded_over_all_kinds() -> None:
     chats = Chats({"train": many, "held_out": many})
     assert {len(own) for own in chats.prompts("held_out", 8, 48).values()} == {1}, "one of each, however many kinds"
     three = Chats({"train": many, "held_out": {kind: many[kind] for kind in list(many)[:3]}})
-    found = [len(own) for own in three.prompts("held_out", 8, 48).values()]
-    assert set(found) == {training_text.MOST_MEASURED // 3}
+    lengths = [len(own) for own in three.prompts("held_out", 8, 48).values()]
+    assert set(lengths) == {training_text.MOST_MEASURED // 3}
     few = Chats({"train": many, "held_out": {"one": many["kind 0"]}})
     assert len(few.prompts("held_out", 8, 48)["one"]) == 8
 
@@ -143,11 +143,11 @@ def test_windows_hold_the_targets_own_tokens_and_what_it_was_given() -> None:
     starts = [[3, 4, 5, 6], [9], [11, 12]]
     more = [20, 21, 22]
     stops = frozenset(range(100, 160))
-    given = [iter([start, *([more] * 50)]) for start in starts]
-    found = own_text.continued(model, given, OwnTextConfig(3, 4, 48, (0.0,)), torch.Generator(), stops)
-    assert found.ids.shape == (3, 48)
+    streams = [iter([start, *([more] * 50)]) for start in starts]
+    windows = own_text.continued(model, streams, OwnTextConfig(3, 4, 48, (0.0,)), torch.Generator(), stops)
+    assert windows.ids.shape == (3, 48)
     again = 0
-    for ids, written, start in zip(found.ids.tolist(), found.written.tolist(), starts, strict=True):
+    for ids, written, start in zip(windows.ids.tolist(), windows.written.tolist(), starts, strict=True):
         assert ids[: len(start)] == start
         assert written[: len(start)] == [False] * len(start)
         best = model(input_ids=torch.tensor([ids])).logits[0].argmax(-1).tolist()

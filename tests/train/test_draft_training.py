@@ -55,8 +55,8 @@ def trained(small: str, folder: Path, *more: str) -> dict[str, Any]:
     done = CliRunner().invoke(command, [*words, "--batch", "4", "--minutes", "1", *more])
     if done.exception is not None:
         raise done.exception
-    found: dict[str, Any] = json.loads((folder / "draft" / "card.json").read_text(encoding="utf-8"))
-    return found
+    numbers: dict[str, Any] = json.loads((folder / "draft" / "card.json").read_text(encoding="utf-8"))
+    return numbers
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_corrections_learn_on_from_a_draft_model_that_is_there(small: str, tmp_p
     curves = [[row[1] for row in numbers["training"]["curve"]] for numbers in (first, more)]
     assert sum(curves[1][:5]) < sum(curves[0][:5])
     other = save(build("llama", seed=6, num_hidden_layers=5), tmp_path / "other")
-    for target, options, told in (
+    for target, options, message in (
         (other, ["--begin", str(begun)], "made for another target"),
         (small, ["--begin", str(begun), "--rank", "0"], "--begin goes on with corrected layers"),
         (small, ["--begin", small], "no draft model made of its target's corrected layers"),
     ):
-        with pytest.raises(SpecvizError, match=told):
+        with pytest.raises(SpecvizError, match=message):
             trained(target, tmp_path / "refused", *options)
 
 
@@ -136,23 +136,25 @@ def test_layers_that_say_nothing_are_left_out_first(small: str, tmp_path: Path) 
             target.layers[silent].self_attn.o_proj.weight.zero_()
             target.layers[silent].mlp.down_proj.weight.zero_()
     ids = torch.randint(0, 200, (4, 40), generator=torch.Generator().manual_seed(1)).numpy()
-    windows, told = OwnWindows.behind(ids.astype("int32"), 4), []
+    windows, progress = OwnWindows.behind(ids.astype("int32"), 4), []
     for _ in range(2):  # the second time it is read
-        left = corrections.remaining(target, windows, 3, tmp_path / "layers.json", lambda: told.append(1))
+        left = corrections.remaining(target, windows, 3, tmp_path / "layers.json", lambda: progress.append(1))
         assert left == [0, 2, 4]
-    assert len(told) == 2
+    assert len(progress) == 2
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (["--layers", "5"], "--layers 5: the target has 5"),
         (["--width", "40"], "--width 40: the target's states are 32 wide"),
         (["--width", "30"], r"--width 30: .*multiple"),
     ],
 )
-def test_a_shape_that_makes_no_draft_model_is_refused(small: str, tmp_path: Path, more: list[str], told: str) -> None:
-    with pytest.raises(SpecvizError, match=told) as error:
+def test_a_shape_that_makes_no_draft_model_is_refused(
+    small: str, tmp_path: Path, more: list[str], message: str
+) -> None:
+    with pytest.raises(SpecvizError, match=message) as error:
         trained(small, tmp_path, *more)
     assert "\n" not in str(error.value)
 
@@ -162,11 +164,11 @@ def test_models_like_llama_are_narrowed_and_others_refused(name: str) -> None:
     target = build(name, seed=3).eval()
     axes = torch.eye(32).double()
     config = narrow.config_of(target, 2, 32)
-    made = narrow.narrowed(target, config, (0, 2), axes, seed=0).eval()
+    narrow_model = narrow.narrowed(target, config, (0, 2), axes, seed=0).eval()
     short = build(name, seed=3).eval()
     short.model.layers = torch.nn.ModuleList([short.model.layers[0], short.model.layers[2]])
     ids = torch.arange(8)[None]
-    assert torch.allclose(made(ids, use_cache=False).logits, short(ids, use_cache=False).logits, atol=1e-3)
+    assert torch.allclose(narrow_model(ids, use_cache=False).logits, short(ids, use_cache=False).logits, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma2"])

@@ -66,8 +66,8 @@ def numbers(**settings: Any) -> dict[str, Any]:
     }
 
 
-def page_of(found: dict[str, Any]) -> str:
-    return drawn("block-drafter", {**found, **block_drafter.CARD.words(found)})
+def page_of(facts: dict[str, Any]) -> str:
+    return drawn("block-drafter", {**facts, **block_drafter.CARD.words(facts)})
 
 
 def test_the_card_says_what_was_left_out_and_what_stands_beside_it() -> None:
@@ -84,21 +84,21 @@ def test_the_card_says_what_was_left_out_and_what_stands_beside_it() -> None:
 
 
 def test_the_card_ends_with_how_it_was_made(tmp_path: Path) -> None:
-    found = numbers(batch=4, accumulate=3, decay=0.7, draft_loss="top50", precision="fp32")
-    block_drafter.CARD.draw(tmp_path, found)
+    facts = numbers(batch=4, accumulate=3, decay=0.7, draft_loss="top50", precision="fp32")
+    block_drafter.CARD.draw(tmp_path, facts)
     page = (tmp_path / "README.md").read_text()
     assert "AdamW for the rest, peak rates 0.02, 0.0015 after 50 steps, then falling; fp32 over float32" in page
     assert "A step: 12 windows; Muon" in page
     assert "its 50 likeliest tokens, not renormalised; every place ahead weighs 0.7" in page
     picture = ET.parse(tmp_path / "curve.svg").getroot()
     assert len(picture.findall("{http://www.w3.org/2000/svg}svg")) == 2
-    assert json.loads((tmp_path / "card.json").read_text()) == json.loads(json.dumps(found))
+    assert json.loads((tmp_path / "card.json").read_text()) == json.loads(json.dumps(facts))
     assert card.curve([], ("a", "b")) == ""
 
 
 def test_short_trainings_are_measured_on_fewer_texts() -> None:
-    found = [n_texts(minutes, card.N_PROMPTS, card.MINUTES_A_PROMPT) for minutes in (0.05, 5, 12, 60, 600)]
-    assert found == [1, 1, 3, card.N_PROMPTS, card.N_PROMPTS]
+    counts = [n_texts(minutes, card.N_PROMPTS, card.MINUTES_A_PROMPT) for minutes in (0.05, 5, 12, 60, 600)]
+    assert counts == [1, 1, 3, card.N_PROMPTS, card.N_PROMPTS]
 
 
 def test_curves_outside_the_usual_range_are_drawn() -> None:
@@ -111,8 +111,8 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     model = build("llama", seed=5, num_hidden_layers=5)
     adapter = ModelAdapter(model)
     medusa_files.KIND.write(tmp_path / "out", medusa_made(adapter))
-    found = card.side_by_side(adapter, tmp_path / "out")
-    assert [arm.method for arm in found] == ["medusa"]
+    table = card.side_by_side(adapter, tmp_path / "out")
+    assert [arm.method for arm in table] == ["medusa"]
     eagle_files.KIND.write(
         tmp_path / "eagle3",
         eagle3._begin(
@@ -125,9 +125,9 @@ def test_all_kinds_of_a_target_are_compared(tmp_path: Path) -> None:
     eagle_files.KIND.write(
         tmp_path / "eagle3", eagle3._begin(eagle3.Eagle3Request(None, HERE, HERE, 1), adapter, WINDOWS)
     )
-    found = card.side_by_side(adapter, tmp_path / "out")
-    assert [(arm.method, arm.knobs["node_budget"]) for arm in found] == [("eagle3", 60), ("medusa", 60)]
-    rows = [*card.compared(adapter, found, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
+    table = card.side_by_side(adapter, tmp_path / "out")
+    assert [(arm.method, arm.knobs["node_budget"]) for arm in table] == [("eagle3", 60), ("medusa", 60)]
+    rows = [*card.compared(adapter, table, {"code": [[5, 6, 7], [8, 9, 10]]}, 6)]
     assert [row["method"] for row in rows] == ["eagle3", "medusa"]
     assert all(row["mean_acceptance_length"] * row["rounds"] == pytest.approx(12, abs=0.1) for row in rows)
 
@@ -169,8 +169,8 @@ def test_a_published_eagle_drafter_gets_a_counted_tree(little_text: None, tmp_pa
     where = save(build("llama", seed=1), tmp_path / "target")
     folder = eagle_folder(load(where, "target", None, None).adapter, tmp_path / "eagle")
     asked = static_tree.StaticTreeRequest(where, str(folder), windows=8)
-    _, found = static_tree.train_static_tree(asked, Console())
-    assert read_table(folder) == found["right"]
+    _, tree = static_tree.train_static_tree(asked, Console())
+    assert read_table(folder) == tree["right"]
     save_file({"other": torch.zeros(1)}, folder / "model.safetensors")  # other weights: the table is not theirs
     with pytest.raises(SpecvizError, match="counted with other weights"):
         read_table(folder)

@@ -59,14 +59,14 @@ def test_the_loss_on_the_whole_law_has_the_gradient_of_cross_entropy(dtype: torc
 
 def test_places_ahead_weigh_less_by_the_decay_asked_for(target: ModelAdapter, tmp_path: Path) -> None:
     """The losses of all levels at three decays lie on the line that their weights say."""
-    told = {}
+    losses = {}
     for decay in (1.0, 0.5, 0.25):
         request = eagle3.Eagle3Request(None, tmp_path, tmp_path, 1, steps=2, decay=decay)
-        made = eagle3._begin(request, target, WINDOWS)
-        lesson = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3)
-        told[decay] = float(levels.unrolled(request, target, lesson)(0).loss.detach())
-    assert told[1.0] - told[0.5] == pytest.approx(2 * (told[0.5] - told[0.25]), rel=1e-4)
-    assert told[1.0] > told[0.5] > told[0.25] > 0
+        drafter = eagle3._begin(request, target, WINDOWS)
+        lesson = DrafterBatches(target.model, drafter, drafter.config.taps, WINDOWS, 3)
+        losses[decay] = float(levels.unrolled(request, target, lesson)(0).loss.detach())
+    assert losses[1.0] - losses[0.5] == pytest.approx(2 * (losses[0.5] - losses[0.25]), rel=1e-4)
+    assert losses[1.0] > losses[0.5] > losses[0.25] > 0
 
 
 def test_the_rate_rises_and_falls_in_a_line(target: ModelAdapter, tmp_path: Path) -> None:
@@ -82,9 +82,9 @@ def test_the_rate_rises_and_falls_in_a_line(target: ModelAdapter, tmp_path: Path
 
 def test_parts_of_a_step_have_windows_of_their_own(target: ModelAdapter, tmp_path: Path) -> None:
     """The first part of a step is drawn as ever; every other part of it, and every other step, differently."""
-    made = run_of(target, tmp_path)
+    run = run_of(target, tmp_path)
     lesson = DrafterBatches(target.model, None, (), WINDOWS, 3)
-    del made
+    del run
     keys = [lesson.key(step, at, what) for step in range(3) for at in range(3) for what in (1, 2)]
     assert keys[:2] == [(3, 0, 1), (3, 0, 2)]
     assert len(set(keys)) == len(keys)
@@ -100,7 +100,9 @@ def test_all_windows_are_learnt_from_once_before_any_comes_again() -> None:
         assert all(sorted(lap) == [*range(12)] for lap in whole)
         assert len({tuple(lap) for lap in whole}) == len(whole)
     alone, shared = (DrafterBatches(None, None, (), WINDOWS, 3, 2, None, parts) for parts in (1, 3))
-    numbers = [[each.numbers(step, part).tolist() for step in range(2)] for each, part in ((alone, 0), (shared, 0))]
+    numbers = [
+        [batches.numbers(step, part).tolist() for step in range(2)] for batches, part in ((alone, 0), (shared, 0))
+    ]
     assert numbers[0][0] == numbers[1][0]
     assert numbers[0][1] != numbers[1][1]  # the second step goes on behind all parts of the first
 
@@ -113,16 +115,16 @@ def test_master_weights_are_wide_whatever_is_computed_in(target: ModelAdapter, t
         folder.mkdir()
         run = run_of(target, folder, steps=1, precision=precision, optimizer="adamw", warm_up=1)
         run.finish(quiet)
-        ends.append(torch.cat([each.detach().flatten() for each in run.objective.network.parameters()]))
-    assert {each.dtype for each in ends} == {torch.float32}
+        ends.append(torch.cat([parameter.detach().flatten() for parameter in run.objective.network.parameters()]))
+    assert {end.dtype for end in ends} == {torch.float32}
     assert not torch.equal(*ends)
     assert float((ends[0] - ends[1]).abs().mean()) < 1e-3
 
 
 def test_windows_are_as_long_as_asked(target: ModelAdapter) -> None:
     feed = WindowFeed({"code": np.random.default_rng(0).integers(0, 250, 900).astype(np.int32)}, mix={"code": 1.0})
-    made = write_batch(target.model, cut(feed, 3, 4, (0, 0, 0)), (0, 0), OwnTextConfig(80, 4, 13))
-    assert made.ids.shape == made.written.shape == (3, 13)
+    written = write_batch(target.model, cut(feed, 3, 4, (0, 0, 0)), (0, 0), OwnTextConfig(80, 4, 13))
+    assert written.ids.shape == written.written.shape == (3, 13)
 
 
 @pytest.mark.parametrize("length", [3, 100_000])
@@ -164,8 +166,8 @@ def test_inputs_reach_the_first_rows_whole(target: ModelAdapter, tmp_path: Path)
 def test_block_one_learns_alone_at_first(target: ModelAdapter, tmp_path: Path) -> None:
     """Before step `alone` and half of the time, the later blocks' part of the loss is not there."""
     request = block_drafter.BlockDrafterRequest(None, tmp_path, tmp_path, 1, alone=5, floor=1.0)
-    made = block_drafter._begin(request, target, WINDOWS)
-    lesson = DrafterBatches(target.model, made, made.config.taps, WINDOWS, 3)
+    drafter = block_drafter._begin(request, target, WINDOWS)
+    lesson = DrafterBatches(target.model, drafter, drafter.config.taps, WINDOWS, 3)
     steps = block_drafter._loss(request, target, lesson)
     early, late, short = (float(steps(*at).loss.detach()) for at in ((4, 0, 0.1), (5, 0, 0.1), (4, 0, 0.6)))
     everything = block_drafter._loss(

@@ -60,9 +60,9 @@ def test_heads_learn_and_are_found_by_the_target(small, tmp_path, kind, labels):
     asked = request(small, tmp_path, kind=kind, labels=labels, rank=16, out=Path(small) / "exit-heads")
     numbers = train.train_exit_heads(asked, Console())
     adapter = load(small, "target", None, None).adapter
-    found = pick(adapter, None)
-    assert isinstance(found, TrainedHeads)
-    assert (found.layers, found.kind) == ((1, 2, 3, 4), kind)
+    trained = pick(adapter, None)
+    assert isinstance(trained, TrainedHeads)
+    assert (trained.layers, trained.kind) == ((1, 2, 3, 4), kind)
     losses = [loss for _, loss in numbers["training"]["curve"]]
     least = 0.02 if kind == "full" else 0.05  # a random target has little to teach, and a whole head learns slowly
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - least  # a step is loud
@@ -122,11 +122,11 @@ def test_reliability_counts():
     """Right as often as sure: no error, whatever the bins; sure and always wrong: as wrong as it is sure."""
     sure = torch.tensor([0.8] * 10 + [0.4] * 10)
     right = torch.tensor([True] * 8 + [False] * 2 + [True] * 4 + [False] * 6)
-    found = card.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
-    assert found.agreement == pytest.approx(0.6)
-    assert found.error == pytest.approx(0, abs=1e-6)
-    assert (found.share_sure, found.precision) == (0.5, pytest.approx(0.8))
-    assert found.points(least=10) == [
+    bins = card.binned([(sure[:7], right[:7]), (sure[7:], right[7:])])
+    assert bins.agreement == pytest.approx(0.6)
+    assert bins.error == pytest.approx(0, abs=1e-6)
+    assert (bins.share_sure, bins.precision) == (0.5, pytest.approx(0.8))
+    assert bins.points(least=10) == [
         (pytest.approx(0.4), pytest.approx(0.4)),
         (pytest.approx(0.8), pytest.approx(0.8)),
     ]
@@ -161,9 +161,9 @@ def test_greedy_texts_are_those_of_the_library(small):
 
 
 def test_prompts_are_spread_over_the_text():
-    found = beginnings({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
-    assert [prompt[0] for prompt in found["code"]] == [0, 45, 90]
-    assert "short" not in found
+    starts = beginnings({"code": np.arange(100), "short": np.arange(5)}, 3, 10)
+    assert [prompt[0] for prompt in starts["code"]] == [0, 45, 90]
+    assert "short" not in starts
 
 
 def test_labels_of_curves_are_escaped():

@@ -52,10 +52,10 @@ def test_labels_of_a_scripted_trace() -> None:
         (done(2, planned=2, drafted=2), None),
         (done(2, finish="stop"), None),
     ]
-    for each, wanted in trace:
-        assert censored(each, GAMMA) == (wanted is None)
+    for one_round, wanted in trace:
+        assert censored(one_round, GAMMA) == (wanted is None)
         if wanted is not None:
-            assert label(np.array([each.n_accepted]), GAMMA).tolist() == [wanted]
+            assert label(np.array([one_round.n_accepted]), GAMMA).tolist() == [wanted]
     assert label(np.arange(8), 7).tolist() == [0, 1, 1, 1, 1, 1, 1, 2]
     assert label(np.arange(2), 1).tolist() == [0, 2]
 
@@ -69,7 +69,7 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
     draft = ModelAdapter(blurred(build("llama", seed=2), 0.1))
     collector = RoundCollector(target, draft, frozenset({7}), RoundSettings(GAMMA, temperature, 2, 11))
     prompt = [5, 77, 12, 5, 9, 30]
-    found = collector.of(3, prompt)
+    examples = collector.of(3, prompt)
     running = real_session(
         target,
         draft,
@@ -83,14 +83,14 @@ def test_rounds_of_a_prompt_are_those_of_the_session(temperature: float) -> None
         max_new_tokens=hrad_rounds.N_NEW,
     )
     rounds = list(running.rounds())
-    kept = [each for each in rounds if each.finish is None and each.draft.planned == GAMMA]
+    kept = [example for example in rounds if example.finish is None and example.draft.planned == GAMMA]
     assert 0 < len(kept) < len(rounds)
-    assert found.accepted.tolist() == [each.n_accepted for each in kept]
-    assert set(found.prompt.tolist()) == {3}
-    assert found.features.shape == (len(kept), 3 * 32)
-    tokens = [running.tokens[each.n - 1] for each in kept]
+    assert examples.accepted.tolist() == [example.n_accepted for example in kept]
+    assert set(examples.prompt.tolist()) == {3}
+    assert examples.features.shape == (len(kept), 3 * 32)
+    tokens = [running.tokens[example.n - 1] for example in kept]
     embedded = target.embedding(torch.tensor(tokens)).detach().half().numpy()
-    assert np.array_equal(found.features[:, 64:], embedded)
+    assert np.array_equal(examples.features[:, 64:], embedded)
 
 
 def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
@@ -99,12 +99,12 @@ def test_one_prompt_in_ten_is_from_held_out_documents() -> None:
 
     store = Documents(TokenStore({"code": np.full(900, 1, np.int32)}, {"code": np.full(900, 2, np.int32)}))
     source = hrad_rounds.prompts(store, 0)
-    found = [next(source) for _ in range(40)]
-    assert [number for number, prompt in found if set(prompt) == {2}] == [9, 19, 29, 39]
-    lengths = [len(prompt) for _, prompt in found]
+    sources = [next(source) for _ in range(40)]
+    assert [number for number, prompt in sources if set(prompt) == {2}] == [9, 19, 29, 39]
+    lengths = [len(prompt) for _, prompt in sources]
     assert hrad_rounds.SHORTEST <= min(lengths) < max(lengths) <= hrad_rounds.LONGEST
     again = hrad_rounds.prompts(store, 0)
-    assert [next(again) for _ in range(40)] == found
+    assert [next(again) for _ in range(40)] == sources
 
 
 def learnable(n: int, seed: int, shares: tuple[float, ...] = (0.3, 0.1, 0.6)) -> LabelledRounds:
@@ -244,10 +244,10 @@ def test_end_to_end_and_resumed(small: dict[str, Any], tmp_path: Path) -> None:
     """Trained, saved, loaded for its pair; again does nothing new; more rounds keep those there are."""
     numbers = hrad.train_hrad(request(small), Console())
     target, draft = (load_model(small[role], role, None, None).adapter for role in ("target", "draft"))
-    found = load(small["out"], target, draft)
-    assert (found.config.gamma_label, found.config.hrad_layers) == (3, 2)
-    assert sum(found.config.counts) == numbers["rounds"]["train"] == sum(numbers["accepted"])
-    assert [list(row) for row in found.config.confusion] == numbers["confusion"]
+    trained = load(small["out"], target, draft)
+    assert (trained.config.gamma_label, trained.config.hrad_layers) == (3, 2)
+    assert sum(trained.config.counts) == numbers["rounds"]["train"] == sum(numbers["accepted"])
+    assert [list(row) for row in trained.config.confusion] == numbers["confusion"]
     assert sum(map(sum, numbers["confusion"])) == numbers["rounds"]["held_out"] > 0
     texts = "".join((small["out"] / name).read_text() for name in ("README.md", "card.json", "config.json"))
     assert str(tmp_path) not in texts

@@ -30,7 +30,7 @@ def target() -> LlamaForCausalLM:
 
 @torch.no_grad()
 def test_all_axes_kept_is_the_target_without_the_other_layers(target: LlamaForCausalLM) -> None:
-    made = models.narrowed(target, wide(), WINDOWS, seed=0).eval()
+    narrow_model = models.narrowed(target, wide(), WINDOWS, seed=0).eval()
     short = models.build(wide(), seed=1).eval()
     short.load_state_dict(
         {name: value for name, value in target.state_dict().items() if ".layers." not in name}
@@ -41,13 +41,13 @@ def test_all_axes_kept_is_the_target_without_the_other_layers(target: LlamaForCa
             if f".layers.{layer}." in name
         }
     )
-    assert torch.allclose(made(WINDOWS).logits, short(WINDOWS).logits, atol=1e-4)
-    assert not torch.allclose(made.model.embed_tokens.weight, short.model.embed_tokens.weight, atol=1e-2)
+    assert torch.allclose(narrow_model(WINDOWS).logits, short(WINDOWS).logits, atol=1e-4)
+    assert not torch.allclose(narrow_model.model.embed_tokens.weight, short.model.embed_tokens.weight, atol=1e-2)
 
 
 @torch.no_grad()
 def test_the_shipped_width_keeps_most_of_the_embedding(target: LlamaForCausalLM) -> None:
-    made = models.narrowed(target, models.draft_config(), WINDOWS, seed=0)
-    kept, whole = (model.model.embed_tokens.weight.square().sum() for model in (made, target))
+    narrow_model = models.narrowed(target, models.draft_config(), WINDOWS, seed=0)
+    kept, whole = (model.model.embed_tokens.weight.square().sum() for model in (narrow_model, target))
     assert 128 / 160 < kept / whole < 1  # more than axes chosen blindly would keep
-    assert made.lm_head.weight is made.model.embed_tokens.weight
+    assert narrow_model.lm_head.weight is narrow_model.model.embed_tokens.weight

@@ -31,9 +31,9 @@ def windows(n: int = 6, length: int = 12, seed: int = 0) -> OwnWindows:
 
 def file_of(path: Path, **facts: object) -> Path:
     """A text file that says `facts` of itself."""
-    found = windows()
-    told = {"format": own_text.FORMAT, "chat": False, "target": "x", "target_name": "thing", **facts}
-    np.savez(path, batches=found.ids[None], written=found.written[None], seconds=np.array(1.0), facts=json.dumps(told))
+    text = windows()
+    header = {"format": own_text.FORMAT, "chat": False, "target": "x", "target_name": "thing", **facts}
+    np.savez(path, batches=text.ids[None], written=text.written[None], seconds=np.array(1.0), facts=json.dumps(header))
     return path
 
 
@@ -64,10 +64,10 @@ def test_a_text_is_written_gone_on_with_and_read_again(
     first = own_text.read(out)[0]
     facts = own_text.facts_of(out)
     assert facts["temperatures"] == list(own_text.TREES.temperatures)
-    found = own_text.given_windows(out, facts["target"], chat=False)
-    assert found.ids.shape == (8, 70)
-    assert found.written[:, 40:].all()
-    assert not found.written[:, :32].any()
+    again = own_text.given_windows(out, facts["target"], chat=False)
+    assert again.ids.shape == (8, 70)
+    assert again.written[:, 40:].all()
+    assert not again.written[:, :32].any()
     monkeypatch.setattr("specviz_train.text.TextRequest.share", lambda self, share: own_text.Budget(steps=3))
     written(small, tmp_path)
     more = own_text.read(out)[0]
@@ -99,12 +99,12 @@ def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, content: bytes) 
 
 
 def test_kept_states_are_what_the_target_says(target: ModelAdapter, tmp_path: Path) -> None:
-    found = windows()
-    kept = KeptStates.begun(tmp_path / "s", target, found, (1, 3), 1.0)
+    text = windows()
+    kept = KeptStates.begun(tmp_path / "s", target, text, (1, 3), 1.0)
     assert kept is not None
     picked = np.array([4, 1, 4])
     kept.ask(picked)
-    ids, _ = found.at(picked)
+    ids, _ = text.at(picked)
     out = target.model(input_ids=ids, output_hidden_states=True)
     for layer in (1, 3, 5):
         assert torch.allclose(kept.states(layer, picked), out.hidden_states[layer], atol=1e-5)
@@ -121,14 +121,14 @@ def test_a_text_that_has_grown_keeps_what_was_said(
     kept = KeptStates.begun(tmp_path / "s", target, first, (1, 3), 1.0)
     assert kept is not None
     kept.ask(np.arange(5))
-    told = kept.states(3, np.arange(5)).clone()
+    states = kept.states(3, np.arange(5)).clone()
     ask = KeptStates._ask
     monkeypatch.setattr(KeptStates, "_ask", lambda self, n: asked.append(n.tolist()) or ask(self, n))
     again = KeptStates.begun(tmp_path / "s", target, more, (1, 3), 1.0)
     assert again is not None
     again.ask(np.arange(9))
     assert asked == [[5, 6, 7, 8]]
-    assert again.states(3, np.arange(5)).equal(told)
+    assert again.states(3, np.arange(5)).equal(states)
     other = KeptStates.begun(tmp_path / "s", target, windows(9, seed=1), (1, 3), 1.0)
     assert other is not None
     other.ask(np.arange(2))

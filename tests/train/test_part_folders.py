@@ -140,12 +140,12 @@ def laid_out(folder: Path, format: str, models: dict[str, ModelAdapter]) -> dict
     """The folder as version 1 lays it out; its tensors."""
     _, written, listed = PARTS[format]
     known = json.loads("{" + written + "}")
-    shapes = dict(each.split() for each in listed.split(",") if each)
+    shapes = dict(name.split() for name in listed.split(",") if name)
     folder.mkdir()
-    given = {"format": format, "version": 1, "target": fingerprint(models["target"]), "target_name": "zoo/target"}
-    given |= known | ({"draft": fingerprint(models["draft"])} if "draft" in known else {})
+    config = {"format": format, "version": 1, "target": fingerprint(models["target"]), "target_name": "zoo/target"}
+    config |= known | ({"draft": fingerprint(models["draft"])} if "draft" in known else {})
     file = "skip-set.json" if format == "specviz-skip-set" else "config.json"
-    (folder / file).write_text(json.dumps(given, indent=1) + "\n")
+    (folder / file).write_text(json.dumps(config, indent=1) + "\n")
     rng = torch.Generator().manual_seed(0)
     tensors = {name: tensor(format, name, [*map(int, shape.split("x"))], rng) for name, shape in shapes.items()}
     if tensors:
@@ -171,16 +171,16 @@ def test_a_folder_on_disk_is_read_and_written_again_as_it_stood(
     models: dict[str, ModelAdapter], tmp_path: Path, format: str
 ) -> None:
     tensors = laid_out(tmp_path / "part", format, models)
-    found = read(format, tmp_path / "part", models["target"], models["draft"])
+    part = read(format, tmp_path / "part", models["target"], models["draft"])
     kind: Any = PARTS[format][0]
-    config = found if format == "specviz-skip-set" else getattr(found, "config", None)
+    config = part if format == "specviz-skip-set" else getattr(part, "config", None)
     if format == "specviz-kangaroo-adapter":
         config = kind.parsed(tmp_path / "part", kind.document(tmp_path / "part"))
-        for name, held in found.adapter.state_dict().items():
+        for name, held in part.adapter.state_dict().items():
             assert torch.equal(held, tensors[name].float())
     assert isinstance(config, kind.config)
     if isinstance(kind, DrafterKind):
-        kind.write(tmp_path / "again", found)
+        kind.write(tmp_path / "again", part)
     else:
         kind.save(tmp_path / "again", config, tensors or None)
     assert {path.name for path in (tmp_path / "again").iterdir()} == {p.name for p in (tmp_path / "part").iterdir()}
@@ -192,7 +192,7 @@ def test_a_folder_on_disk_is_read_and_written_again_as_it_stood(
             kept = load_file(again)
             assert kept.keys() == tensors.keys()
             assert all(
-                torch.equal(kept[name], each) and kept[name].dtype == each.dtype for name, each in tensors.items()
+                torch.equal(kept[name], array) and kept[name].dtype == array.dtype for name, array in tensors.items()
             )
             assert again.stat().st_mode & 0o777 == 0o644
     assert asdict(config)["target_name"] == "zoo/target"

@@ -59,16 +59,16 @@ def small(monkeypatch, tmp_path):
 
 
 def asked_kangaroo(target, tmp_path, **changes):
-    given = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
-    return kangaroo.KangarooRequest(**given)
+    settings = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
+    return kangaroo.KangarooRequest(**settings)
 
 
 def test_an_adapter_learns_and_is_found_by_the_target(small, tmp_path):
     asked = asked_kangaroo(small, tmp_path, out=Path(small) / "kangaroo", layers=(1, 2))
     numbers = kangaroo.train_kangaroo(asked, Console())
-    found = pick(load(small, "target", None, None).adapter, None)
-    assert found is not None
-    assert found.layer == numbers["layer"] in (1, 2)
+    trained = pick(load(small, "target", None, None).adapter, None)
+    assert trained is not None
+    assert trained.layer == numbers["layer"] in (1, 2)
     assert set(numbers["tried"]) == {"1", "2"}
     assert set(numbers["decoding"]) == {"code", "sums"}
     assert all(0 <= share <= 1 for row in numbers["decoding"].values() for share in row["kept_by_position"])
@@ -127,8 +127,8 @@ def test_an_adapter_is_trained_to_say_what_the_target_says():
     for row, place in ((0, 3), (1, 5)):
         states = out.hidden_states[2][row : row + 1, : place + 1]
         rope = learnt.rope.at(states, list(range(place + 1)), torch.arange(place + 1)[None])
-        said = FinalHead(target).scores(adapter.norm(adapter(states, rope)[0, -1:]))[0].log_softmax(-1)
-        total -= float(out.logits[row, place, : target.vocab].softmax(-1) @ said.detach())
+        logs = FinalHead(target).scores(adapter.norm(adapter(states, rope)[0, -1:]))[0].log_softmax(-1)
+        total -= float(out.logits[row, place, : target.vocab].softmax(-1) @ logs.detach())
     assert float(loss.detach()) == pytest.approx(total / 2)
 
 
@@ -162,8 +162,8 @@ def test_the_layer_is_the_cheapest_and_of_equals_the_one_with_fewest_rounds(rows
 
 
 def asked_set(target, tmp_path, **changes):
-    given = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
-    return skip_set.SkipSetRequest(**given)
+    settings = {"target": target, "out": tmp_path / "out", "work": tmp_path / "work", "minutes": 1, **changes}
+    return skip_set.SkipSetRequest(**settings)
 
 
 def test_a_set_is_found_and_written_for_its_target(small, tmp_path):
@@ -204,17 +204,17 @@ def hunted(path, seed, stops):
                 trials.save()
             return trials.cost[str(skips)]
 
-        found = search(choices(5), cost, lambda trials=trials, limit=limit: len(trials.cost) < limit, seed)
-    return found, list(trials.cost), new
+        best = search(choices(5), cost, lambda trials=trials, limit=limit: len(trials.cost) < limit, seed)
+    return best, list(trials.cost), new
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_finds_the_best_of_a_small_space_and_goes_on_where_it_stopped(tmp_path, seed):
-    found, tried, _ = hunted(tmp_path / "once.json", seed, [200])
-    assert set_of(found) == SkipSet(frozenset({2, 3}), frozenset({1, 4}))
+    best, tried, _ = hunted(tmp_path / "once.json", seed, [200])
+    assert set_of(best) == SkipSet(frozenset({2, 3}), frozenset({1, 4}))
     assert len(tried) == 200 < 2**10
     again, tried_again, new = hunted(tmp_path / "twice.json", seed, [70, 200])
-    assert (again, tried_again) == (found, tried)
+    assert (again, tried_again) == (best, tried)
     assert new == 130
 
 
@@ -311,15 +311,15 @@ def test_what_is_kept_is_read_again(tmp_path):
 
 
 def test_a_set_with_too_few_tokens_a_round_costs_more_the_more_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {
+    trials = {
         "a1": Decoded(tokens=20, rounds=10, predicted_ns=200.0),
         "m1": Decoded(tokens=10, rounds=10, predicted_ns=90.0),
     }
-    monkeypatch.setattr(skip_costs.SkipSetPricer, "decoded", lambda pricer, skips, n_new: found[str(skips)])
+    monkeypatch.setattr(skip_costs.SkipSetPricer, "decoded", lambda pricer, skips, n_new: trials[str(skips)])
 
     def cheapest(yields: float) -> str:
         pricer = skip_costs.SkipSetPricer(None, None, [], yields)  # type: ignore[arg-type]
-        return min(found, key=lambda name: pricer.ns_per_token(SkipSet.parse([name]), 8))
+        return min(trials, key=lambda name: pricer.ns_per_token(SkipSet.parse([name]), 8))
 
     assert cheapest(0.0) == "m1"  # nine a token in place of ten
     assert cheapest(1.5) == "a1"

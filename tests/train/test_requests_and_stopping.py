@@ -259,8 +259,8 @@ def test_whoever_interrupts_is_told_how_to_go_on(
     monkeypatch.setattr(loading, "load", interrupt)
     monkeypatch.setattr(pair, "load", interrupt)
     assert main(["train", name, "--work", "some-folder"]) == code
-    told = [line for line in capsys.readouterr().err.splitlines() if line]
-    assert told == ["specviz: interrupted; give the same command again to go on from what is in some-folder"]
+    lines = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert lines == ["specviz: interrupted; give the same command again to go on from what is in some-folder"]
 
 
 def test_checkpoints_of_before_are_gone_on_with(target: ModelAdapter, tmp_path: Path) -> None:

@@ -55,11 +55,11 @@ def test_it_was_made_for_weights_that_are_known_and_names_no_place(kind: str) ->
         if path.name not in ("card.json", "static_tree.json")
     ]
     assert set(named) & set(SMOLLM2.weights)
-    told = "".join(
+    entry = "".join(
         path.read_text(encoding="utf-8") for path in (FOLDER / kind).iterdir() if path.suffix in (".json", ".md")
     )
-    assert "/tmp" not in told
-    assert "/home" not in told
+    assert "/tmp" not in entry
+    assert "/home" not in entry
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.safetensors")), ids=lambda path: path.parent.name)

@@ -77,8 +77,8 @@ def test_a_block_drafter_learns_and_is_found_by_the_target(small: str, tmp_path:
     done = CliRunner().invoke(block_command, [*arguments, "--no-shift", "--rope-mode", "repeat"])
     assert done.exit_code == 0, done.output
     adapter = load(small, "target", None, None).adapter
-    found = block_files.KIND.pick(adapter, None)
-    assert (found.config.taps, found.config.rope_mode, found.config.shift) == ((1, 2, 5), "repeat", False)
+    trained = block_files.KIND.pick(adapter, None)
+    assert (trained.config.taps, trained.config.rope_mode, trained.config.shift) == ((1, 2, 5), "repeat", False)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
@@ -101,10 +101,10 @@ def test_a_block_drafter_learns_and_is_found_by_the_target(small: str, tmp_path:
 def test_an_eagle_drafter_learns_and_is_found_by_the_target(small: str, tmp_path: Path) -> None:
     out = Path(small) / "eagle3"
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
-    done = CliRunner().invoke(eagle_command, [*arguments, *"--batch 1 --accumulate 2 --decay .5".split()])
+    done = CliRunner().invoke(eagle_command, [*arguments, "--batch", "1", "--accumulate", "2", "--decay", ".5"])
     assert done.exit_code == 0, done.output
-    found = eagle_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert (found.config.trained_steps, found.vocabulary.n_draft) == (7, 100)
+    trained = eagle_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert (trained.config.trained_steps, trained.vocabulary.n_draft) == (7, 100)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
@@ -129,13 +129,18 @@ def test_an_mtp_layer_learns_and_is_found_by_the_target(
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
     done = CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"])
     assert done.exit_code == 0, done.output
-    found = mtp_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert (found.config.trained_steps, found.config.ff, found.config.bits, found.vocabulary.n_draft) == (3, 16, 8, 100)
+    trained = mtp_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert (trained.config.trained_steps, trained.config.ff, trained.config.bits, trained.vocabulary.n_draft) == (
+        3,
+        16,
+        8,
+        100,
+    )
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
     assert len(numbers["accuracy"]) == 3
-    monkeypatch.setattr(mtp, "settle", lambda *given: pytest.fail("first weights are for beginnings"))
+    monkeypatch.setattr(mtp, "settle", lambda *args: pytest.fail("first weights are for beginnings"))
     assert CliRunner().invoke(mtp_command, [*arguments, "--ff", "16", "--rate", "0.003", "--bits", "8"]).exit_code == 0
 
 
@@ -144,8 +149,8 @@ def test_a_parallel_block_learns_and_is_found_by_the_target(small: str, tmp_path
     arguments = ["--target", small, "--out", str(out), "--work", str(tmp_path / "work"), "--draft-vocab", "100"]
     done = CliRunner().invoke(dflash_command, [*arguments, "--slots", "3", "--anchors", "6", "--rate", "0.003"])
     assert done.exit_code == 0, done.output
-    found = dflash_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert (found.config.slots, found.config.n_layers, found.vocabulary.n_draft) == (3, 2, 100)
+    trained = dflash_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert (trained.config.slots, trained.config.n_layers, trained.vocabulary.n_draft) == (3, 2, 100)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.3
@@ -168,9 +173,9 @@ def test_medusa_heads_learn_and_bring_their_tree(small: str, tmp_path: Path) -> 
     ]
     done = CliRunner().invoke(medusa_command, arguments)
     assert done.exit_code == 0, done.output
-    found = medusa_files.KIND.pick(load(small, "target", None, None).adapter, None)
-    assert [len(row) for row in found.config.right] == [10, 10, 10]
-    assert all(0 <= sum(row) <= 1.0001 for row in found.config.right)
+    trained = medusa_files.KIND.pick(load(small, "target", None, None).adapter, None)
+    assert [len(row) for row in trained.config.right] == [10, 10, 10]
+    assert all(0 <= sum(row) <= 1.0001 for row in trained.config.right)
     numbers = json.loads((out / "card.json").read_text())
     losses = [row[1] for row in numbers["training"]["curve"]]
     assert np.mean(losses[-8:]) < np.mean(losses[:8]) - 0.1  # a step is loud
@@ -184,8 +189,8 @@ def test_shares_of_ranks_by_counting() -> None:
     rng = torch.Generator().manual_seed(1)
     ids = torch.randint(250, (3, 20), generator=rng)
     windows = OwnWindows.behind(ids.numpy().astype(np.int32), 4)
-    made = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, windows)
-    right = losses.counted_ranks(adapter, made, windows, lambda seen: losses.heads_of(made, seen))
+    drafter = medusa._begin(medusa.MedusaRequest(None, Path(), Path(), 1, heads=2), adapter, windows)
+    right = losses.counted_ranks(adapter, drafter, windows, lambda seen: losses.heads_of(drafter, seen))
     with torch.no_grad():
         logits = adapter.model(ids).logits
     best = logits.argmax(-1)
@@ -211,28 +216,28 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
     ids = np.random.default_rng(0).integers(0, 256, (12, 24)).astype(np.int32)
     windows = OwnWindows.behind(ids, 5)
 
-    def batches(made: Any) -> DrafterBatches:
-        return DrafterBatches(adapter.model, made, made.config.taps, windows, 3)
+    def batches(drafter: Any) -> DrafterBatches:
+        return DrafterBatches(adapter.model, drafter, drafter.config.taps, windows, 3)
 
     def trained(folder: Path, stops: list[int]) -> torch.Tensor:
         folder.mkdir()
         for steps in stops:
-            made: Any
+            drafter: Any
             take: Any
             if kind == "blocks":
-                made = random_drafter(adapter)
-                take = losses.BlockLoss(batches(made), adapter.embedding, LossConfig())
+                drafter = random_drafter(adapter)
+                take = losses.BlockLoss(batches(drafter), adapter.embedding, LossConfig())
             elif kind == "medusa":
-                made = medusa._begin(medusa.MedusaRequest(None, folder, folder, 1), adapter, windows)
-                take = losses.medusa_loss(batches(made))
+                drafter = medusa._begin(medusa.MedusaRequest(None, folder, folder, 1), adapter, windows)
+                take = losses.medusa_loss(batches(drafter))
             else:
-                made = eagle3._begin(eagle3.Eagle3Request(None, folder, folder, 1), adapter, windows)
-                take = losses.eagle_loss(batches(made), adapter.embedding)
-            run = drafter_loop(made.network, Budget(steps=6), folder / "run.pt", take)
+                drafter = eagle3._begin(eagle3.Eagle3Request(None, folder, folder, 1), adapter, windows)
+                take = losses.eagle_loss(batches(drafter), adapter.embedding)
+            run = drafter_loop(drafter.network, Budget(steps=6), folder / "run.pt", take)
             while run.ledger.steps < steps:
                 run.advance()
             run.save()
-        return torch.cat([parameter.detach().flatten() for parameter in made.network.parameters()])
+        return torch.cat([parameter.detach().flatten() for parameter in drafter.network.parameters()])
 
     assert torch.equal(trained(tmp_path / "once", [6]), trained(tmp_path / "twice", [2, 6]))
 
@@ -240,15 +245,15 @@ def test_an_interrupted_training_ends_with_the_same_weights(tmp_path: Path, kind
 def test_a_drafter_s_head_begins_at_the_target_s_and_shares_nothing_with_it() -> None:
     adapter = ModelAdapter(build("llama", seed=5, num_hidden_layers=5))
     windows = OwnWindows.behind(np.arange(200, dtype=np.int32).reshape(5, 40) % 50, 8)
-    for made in (
+    for drafter in (
         block_drafter._begin(
             block_drafter.BlockDrafterRequest(None, Path(), Path(), 1, draft_vocab=50), adapter, windows
         ),
         eagle3._begin(eagle3.Eagle3Request(None, Path(), Path(), 1, draft_vocab=50), adapter, windows),
     ):
-        assert torch.equal(made.network.head.weight, adapter.head.weight[:50])
-        theirs = {each.untyped_storage().data_ptr() for each in adapter.model.parameters()}
-        assert not theirs & {each.untyped_storage().data_ptr() for each in made.network.parameters()}
+        assert torch.equal(drafter.network.head.weight, adapter.head.weight[:50])
+        theirs = {parameter.untyped_storage().data_ptr() for parameter in adapter.model.parameters()}
+        assert not theirs & {parameter.untyped_storage().data_ptr() for parameter in drafter.network.parameters()}
 
 
 def test_own_text_mixes_temperatures(small: str) -> None:

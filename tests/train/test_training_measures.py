@@ -65,7 +65,7 @@ def test_acceptance_counts_the_tokens_before_the_first_error():
 
 
 def test_own_text_follows_the_target_greedily_in_even_rows():
-    prompts = [iter([each]) for each in ([1, 2], [1, 2], [30, 31], [30, 31])]
+    prompts = [iter([row]) for row in ([1, 2], [1, 2], [30, 31], [30, 31])]
     rng = torch.Generator().manual_seed(0)
     grown = torch.from_numpy(own_text.continued(_successor_model(CYCLE), prompts, own_text.PAIR, rng).ids)
     assert grown.shape == (4, own_text.PAIR.length)

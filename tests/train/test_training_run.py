@@ -121,7 +121,7 @@ def test_batched_muon_is_torch_muon():
     rng = torch.Generator().manual_seed(0)
     shapes = [(8, 24), (24, 8), (8, 24), (16, 16)]
     start = [torch.randn(shape, generator=rng) for shape in shapes]
-    ours, theirs = ([torch.nn.Parameter(each.clone()) for each in start] for _ in range(2))
+    ours, theirs = ([torch.nn.Parameter(weights.clone()) for weights in start] for _ in range(2))
     optimizers = [BatchedMuon(ours, lr=0.02), torch.optim.Muon(theirs, lr=0.02)]
     for _ in range(3):
         grads = [torch.randn(shape, generator=rng) for shape in shapes]

@@ -58,8 +58,8 @@ def _documents(n: int) -> list[corpus.Document]:
 
 
 def test_split_follows_the_contents_and_nothing_else():
-    first = {each.text for each in _documents(2_000) if each.held_out}
-    again = {each.text for each in reversed(_documents(2_000)) if each.held_out}
+    first = {document.text for document in _documents(2_000) if document.held_out}
+    again = {document.text for document in reversed(_documents(2_000)) if document.held_out}
     assert first == again
     assert 0.015 < len(first) / 2_000 < 0.045  # 3 %, four standard errors either way
 
@@ -70,9 +70,9 @@ def test_docstrings_fall_on_the_side_of_their_file(tmp_path):
         (tmp_path / f"m{number}.py").write_text(f'"""{doc}"""\n\nX = {number}\n', encoding="utf-8")
     documents = list(corpus._documents(corpus._files(tmp_path, ()), "packages"))
     sides: dict[str, set[bool]] = {}
-    for each in documents:
-        sides.setdefault(each.key, set()).add(each.held_out)
-    assert {each.domain for each in documents} == {"code", "prose"}
+    for document in documents:
+        sides.setdefault(document.key, set()).add(document.held_out)
+    assert {document.domain for document in documents} == {"code", "prose"}
     assert all(len(side) == 1 for side in sides.values())
 
 

@@ -17,13 +17,13 @@ LAUNCHED = {"ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_USE_CPU": "True"}
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What two processes, joined over gloo, say at the end."""
     folder = tmp_path_factory.mktemp("two")
     tests = Path(__file__).parents[1]
@@ -42,40 +42,40 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
         for rank in "01"
     ]
     try:
-        assert [each.wait(timeout=300) for each in running] == [0, 0]
+        assert [facts.wait(timeout=300) for facts in running] == [0, 0]
     finally:
-        for each in running:
-            each.kill()
-            each.wait()
+        for facts in running:
+            facts.kill()
+            facts.wait()
     assert (folder / "run-0.pt").exists()
     assert not (folder / "run-1.pt").exists()  # the first alone writes checkpoints
     return [torch.load(folder / f"told-{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-def test_both_hold_the_same_weights(told: list[dict[str, dict[str, torch.Tensor]]]) -> None:
-    first, second = (each["weights"] for each in told)
+def test_both_hold_the_same_weights(reports: list[dict[str, dict[str, torch.Tensor]]]) -> None:
+    first, second = (facts["weights"] for facts in reports)
     assert all(torch.equal(first[name], second[name]) for name in first)
-    assert told[0]["curve"] == told[1]["curve"]
+    assert reports[0]["curve"] == reports[1]["curve"]
 
 
-def test_one_process_that_adds_up_two_parts_gets_the_same(told: list[dict[str, object]], tmp_path: Path) -> None:
+def test_one_process_that_adds_up_two_parts_gets_the_same(reports: list[dict[str, object]], tmp_path: Path) -> None:
     """Gradients are averaged over parts, wherever they are made; sums differ in their order alone."""
     alone, ledger = two_processes.trained(tmp_path, workers.Workers(), accumulate=2)
-    both = told[0]["weights"]
+    both = reports[0]["weights"]
     assert isinstance(both, dict)
     for name, weight in alone.items():
         assert torch.allclose(weight, both[name], atol=2e-4), name
-    assert ledger.tokens == told[0]["pairs"]
+    assert ledger.tokens == reports[0]["pairs"]
     other, _ = two_processes.trained(tmp_path, workers.Workers(rank=7))  # one part, and other windows
     assert any(not torch.allclose(weight, both[name], atol=2e-3) for name, weight in other.items())
 
 
-def test_they_agree_on_time_and_end(told: list[dict[str, object]]) -> None:
-    assert [each["together"] for each in told] == [(2.0, True)] * 2
+def test_they_agree_on_time_and_end(reports: list[dict[str, object]]) -> None:
+    assert [facts["together"] for facts in reports] == [(2.0, True)] * 2
 
 
-def test_each_writes_its_share_of_the_text(told: list[dict[str, torch.Tensor]]) -> None:
-    first, second = (each["own"] for each in told)
+def test_each_writes_its_share_of_the_text(reports: list[dict[str, torch.Tensor]]) -> None:
+    first, second = (facts["own"] for facts in reports)
     assert torch.equal(first, second)
     assert first.shape == (8, 20)
     assert not torch.equal(first[:4], first[4:])

@@ -33,12 +33,12 @@ def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str,
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     windows = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
     asked = block_drafter.BlockDrafterRequest(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
-    made = block_drafter._begin(asked, target, windows)
-    batches = DrafterBatches(target.model, made, made.config.taps, windows, 3, asked.batch)
+    drafter = block_drafter._begin(asked, target, windows)
+    batches = DrafterBatches(target.model, drafter, drafter.config.taps, windows, 3, asked.batch)
     loss = block_drafter._loss(asked, target, batches)
-    run = drafter_loop(made.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", loss, asked.pace, crew)
+    run = drafter_loop(drafter.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", loss, asked.pace, crew)
     ledger = run.finish(quiet)
-    return made.network.state_dict(), ledger
+    return drafter.network.state_dict(), ledger
 
 
 def text(folder: Path, crew: workers.Workers) -> OwnWindows:
@@ -59,5 +59,5 @@ if __name__ == "__main__":
     seconds, ended = crew.together(1.0 + crew.rank, crew.rank == 1)
     own = text(here, crew)
     crew.leave()
-    told = {"weights": weights, "pairs": ledger.tokens, "curve": ledger.curve, "together": (seconds, ended)}
-    torch.save({**told, "own": torch.from_numpy(own.ids)}, here / f"told-{crew.rank}.pt")
+    facts = {"weights": weights, "pairs": ledger.tokens, "curve": ledger.curve, "together": (seconds, ended)}
+    torch.save({**facts, "own": torch.from_numpy(own.ids)}, here / f"told-{crew.rank}.pt")

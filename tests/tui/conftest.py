@@ -40,10 +40,10 @@ def styles_are_read_once() -> Iterator[None]:
     read: dict[Any, Any] = {}
     plain = Stylesheet._parse_rules
 
-    def remembered(self: Stylesheet, *given: Any, **named: Any) -> Any:
-        key = (given, *sorted(named.items()), *sorted(self._variables.items()))
+    def remembered(self: Stylesheet, *args: Any, **named: Any) -> Any:
+        key = (args, *sorted(named.items()), *sorted(self._variables.items()))
         if key not in read:
-            read[key] = plain(self, *given, **named)
+            read[key] = plain(self, *args, **named)
         return read[key]
 
     with pytest.MonkeyPatch.context() as patch:

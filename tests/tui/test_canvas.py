@@ -50,9 +50,9 @@ def test_siblings_begin_in_the_same_column(tree: TreeFrame) -> None:
     starts: dict[int, set[int]] = {}
     for row in rows:
         for x0, _, node in row.spots:
-            found = tree.node(node)
-            assert found is not None
-            starts.setdefault(found.column, set()).add(x0)
+            place = tree.node(node)
+            assert place is not None
+            starts.setdefault(place.column, set()).add(x0)
     assert all(len(columns) == 1 for columns in starts.values())
 
 
@@ -120,7 +120,7 @@ def test_a_longer_bar_never_stands_for_less(one: float, other: float, cells: int
 @pytest.mark.parametrize("recipe", [{"shape": "tree", "temperature": 0.8}, {"shape": "chain", "temperature": 0.8}])
 def test_what_is_said_of_a_draw_is_true(recipe: dict[str, object]) -> None:
     """`u` is compared with what decided: an interval under walk, a threshold under tokenwise."""
-    said = 0
+    n = 0
     for k in range(8):
         tree = tree_of(k, **recipe)
         for row in judged(tree, PAINTER, 200, 99)[1:]:
@@ -129,10 +129,10 @@ def test_what_is_said_of_a_draw_is_true(recipe: dict[str, object]) -> None:
             v, line = node.values, text(row)
             if node.id < 0 or v.u is None:
                 continue
-            said += 1
+            n += 1
             if v.lo is not None and v.hi is not None:
                 assert ("not in [" in line) == (not v.lo <= v.u < v.hi)
             else:
                 assert v.thr is not None
                 assert ("≥" in line) == (v.u >= v.thr)
-    assert said > 5
+    assert n > 5

@@ -31,39 +31,39 @@ async def compared(pilot, path: Path) -> None:  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_it_opens_where_the_texts_part(pair: tuple[Path, Path], size: tuple[int, int]) -> None:
-    found = comparison([(path.name, fold(read_events(path))) for path in pair])
-    assert found.text.parted
+    whole = comparison([(path.name, fold(read_events(path))) for path in pair])
+    assert whole.text.parted
     app = replay_app(pair[0])
     async with app.run_test(size=size) as pilot:
         await compared(pilot, pair[1])
         assert isinstance(app.screen, CompareScreen)
         seen = shown(app)
-        assert f"position {found.text.n_same + 1} of {found.text.n_positions}" in seen
-        assert found.text.words.split(",")[0][:40] in seen.replace("\n", " ")
+        assert f"position {whole.text.n_same + 1} of {whole.text.n_positions}" in seen
+        assert whole.text.words.split(",")[0][:40] in seen.replace("\n", " ")
         assert "≠" in seen
         assert all(len(line) <= size[0] for line in lines(app))
-        for lane in found.text.lanes:
-            assert lane.tokens[found.text.n_same].shown[:6] in seen
+        for lane in whole.text.lanes:
+            assert lane.tokens[whole.text.n_same].shown[:6] in seen
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(app.screen, CompareScreen)
 
 
 async def test_keys_go_to_differences_agreements_and_prompts(pair: tuple[Path, Path]) -> None:
-    found = comparison([(path.name, fold(read_events(path))) for path in pair])
+    whole = comparison([(path.name, fold(read_events(path))) for path in pair])
     app = replay_app(pair[0])
     async with app.run_test(size=WIDE) as pilot:
         await compared(pilot, pair[1])
         screen = app.screen
         assert isinstance(screen, CompareScreen)
         await pilot.press("home")
-        for place in [k for k in range(1, found.text.n_positions) if columns.differ(found.text, k)]:
+        for place in [k for k in range(1, whole.text.n_positions) if columns.differ(whole.text, k)]:
             await pilot.press("exclamation_mark")
             assert screen._at == place
         await pilot.press("home", "right", "right", "left")
         assert screen._at == 1
         await pilot.press("end")
-        assert screen._at == found.text.n_positions - 1
+        assert screen._at == whole.text.n_positions - 1
         await pilot.press("right_square_bracket")
         await pilot.pause()
         assert "prompt 2 of 2" in shown(app)
@@ -78,14 +78,14 @@ async def test_a_run_beside_itself_says_the_same_text(pair: tuple[Path, Path]) -
 
 
 async def test_the_delta_row_is_that_of_the_view(pair: tuple[Path, Path]) -> None:
-    found = comparison([(path.name, fold(read_events(path))) for path in pair])
+    whole = comparison([(path.name, fold(read_events(path))) for path in pair])
     app = replay_app(pair[0])
     async with app.run_test(size=WIDE) as pilot:
         await compared(pilot, pair[1])
         seen = shown(app)
-        for row in found.numbers.rows:
+        for row in whole.numbers.rows:
             assert row.label in seen
-        assert found.numbers.rows[0].differences[1] in seen
+        assert whole.numbers.rows[0].differences[1] in seen
 
 
 async def test_a_choice_is_asked_for_and_a_bad_file_is_one_line(
@@ -94,7 +94,7 @@ async def test_a_choice_is_asked_for_and_a_bad_file_is_one_line(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.sv.jsonl").write_text("no trace")
     app = replay_app(pair[0])
-    told: list[str] = []
+    notices: list[str] = []
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("C")
         await pilot.pause()
@@ -105,7 +105,7 @@ async def test_a_choice_is_asked_for_and_a_bad_file_is_one_line(
         assert "3 at most" in shown(app)
         await pilot.press("escape")
         await pilot.pause()
-        monkeypatch.setattr(app.screen_stack[0], "notify", lambda message, **_: told.append(message))
+        monkeypatch.setattr(app.screen_stack[0], "notify", lambda message, **_: notices.append(message))
         await compared(pilot, tmp_path / "bad.sv.jsonl")
-    assert len(told) == 1
-    assert "not a specviz trace" in told[0]
+    assert len(notices) == 1
+    assert "not a specviz trace" in notices[0]

@@ -13,7 +13,7 @@ from support.live import WIDE, replay_app
 
 def faint(app: SpecvizApp) -> tuple[int, list[tuple[str, float]]]:
     """How many pieces of text are painted, and those whose contrast is too small."""
-    n, found = 0, []
+    n, hard_to_read = 0, []
     ground = tuple(app.screen.background_colors[1].rich_color.triplet or ())
     for strip in app.screen._compositor.render_strips():
         for text, style, _ in strip:
@@ -26,8 +26,8 @@ def faint(app: SpecvizApp) -> tuple[int, list[tuple[str, float]]]:
             behind = tuple(style.bgcolor.triplet) if style.bgcolor and style.bgcolor.triplet else ground
             n += 1
             ratio = contrast(tuple(style.color.triplet), behind)  # type: ignore[arg-type]
-            found += [(text, ratio)] if ratio < LEAST else []
-    return n, found
+            hard_to_read += [(text, ratio)] if ratio < LEAST else []
+    return n, hard_to_read
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -43,9 +43,9 @@ async def test_every_word_can_be_read(theme: str, tree_trace: Path, exit_trace_f
             for key in ("right_curly_bracket", *keys):
                 await pilot.press(key)
                 await pilot.pause()
-                n, found = faint(app)
+                n, hard_to_read = faint(app)
                 assert n > 50
-                assert found == [], f"{theme}, after {key}"
+                assert hard_to_read == [], f"{theme}, after {key}"
 
 
 async def test_a_terminal_with_sixteen_colours_gets_tones_of_its_own(

@@ -38,9 +38,9 @@ def frame_of(app: SpecvizApp) -> Frame:
 
 
 def player() -> Player:
-    found = Player(fold(make_events(shape="tree", temperature=0.8)))
-    found.seek_index(2)
-    return found
+    own_player = Player(fold(make_events(shape="tree", temperature=0.8)))
+    own_player.seek_index(2)
+    return own_player
 
 
 def tree(rows: int = 0, listed: bool = False, selected: int | None = None) -> TreeFrame:
@@ -50,21 +50,21 @@ def tree(rows: int = 0, listed: bool = False, selected: int | None = None) -> Tr
 @settings(max_examples=60, deadline=None)
 @given(st.integers(24, 220), st.integers(0, 12))
 def test_the_column_that_is_looked_at_is_wide_and_all_fit(width: int, around: int) -> None:
-    found = tree()
-    around = min(around, found.n_columns - 1)
-    plan = column_plan(found, width, around)
+    drawn = tree()
+    around = min(around, drawn.n_columns - 1)
+    plan = column_plan(drawn, width, around)
     assert plan.cells < width
     assert plan.wide(around)
-    assert len(plan.tokens) == found.n_columns
+    assert len(plan.tokens) == drawn.n_columns
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(12, 120), st.integers(0, 30))
 def test_every_shown_node_has_its_spot_however_narrow(width: int, rows: int) -> None:
-    found = tree(rows)
-    grid = ColumnGrid(found, Painter(), width)
+    drawn = tree(rows)
+    grid = ColumnGrid(drawn, Painter(), width)
     painted = [grid.row(y) for y in range(grid.n_rows)]
-    assert sorted(node for row in painted for _, _, node in row.spots) == sorted(node.id for node in found.nodes)
+    assert sorted(node for row in painted for _, _, node in row.spots) == sorted(node.id for node in drawn.nodes)
     for row in painted:
         ends = [0, *(x1 for _, x1, _ in row.spots)]
         assert all(end <= x0 for end, (x0, _, _) in zip(ends, row.spots, strict=False))
@@ -76,9 +76,9 @@ def test_arrows_reach_every_node_through_a_window_of_four_lines(as_list: bool) -
     seen, edge = {-1}, [-1]
     while edge:
         at = edge.pop()
-        found = here.frame(Options(room=TreeViewport(4, as_list), selected=at)).tree
+        drawn = here.frame(Options(room=TreeViewport(4, as_list), selected=at)).tree
         for direction in ("left", "right", "up", "down"):
-            there = neighbour(found, at, direction, as_list)
+            there = neighbour(drawn, at, direction, as_list)
             if there is not None and there not in seen:
                 seen.add(there)
                 edge.append(there)
@@ -86,24 +86,24 @@ def test_arrows_reach_every_node_through_a_window_of_four_lines(as_list: bool) -
 
 
 def test_the_list_counts_what_the_room_has_folded() -> None:
-    found = tree(5, listed=True)
-    lines = listed(found, Painter(), 200, 5)
+    drawn = tree(5, listed=True)
+    lines = listed(drawn, Painter(), 200, 5)
     text = ["".join(piece for piece, _ in row.pieces) for row in lines]
     named = sum(int(line.split("+ ")[-1].split()[0]) for line in text if line.endswith("below"))
     assert named + len(lines) == len(tree().nodes)
 
 
 def test_the_map_holds_all_that_is_drafted() -> None:
-    found = tree(4).map
-    assert found is not None
-    assert sum(found.sizes) == found.n_nodes == len(tree().nodes)
-    assert found.n_folded == found.n_nodes - len(tree(4).nodes)
+    drawn = tree(4).map
+    assert drawn is not None
+    assert sum(drawn.sizes) == drawn.n_nodes == len(tree().nodes)
+    assert drawn.n_folded == drawn.n_nodes - len(tree(4).nodes)
 
 
 def test_a_table_that_is_cut_says_so() -> None:
-    found = tree()
-    whole = judged_table(found, Painter(), 60, 99)
-    cut = judged_table(found, Painter(), 60, len(whole) - 1)
+    drawn = tree()
+    whole = judged_table(drawn, Painter(), 60, 99)
+    cut = judged_table(drawn, Painter(), 60, len(whole) - 1)
     assert len(cut) == len(whole) - 1
     assert "+ 2 more" in "".join(piece for piece, _ in cut[-1].pieces)
 
@@ -180,10 +180,10 @@ async def test_a_node_is_decided_again(chain_trace: Path) -> None:
         await app.workers.wait_for_complete()
         await pilot.pause()
         assert isinstance(app.screen, AgainScreen)
-        said = shown(app)
-        assert "tokenwise" in said
-        assert "blockwise" in said
-        assert "would have been kept" in said
+        text = shown(app)
+        assert "tokenwise" in text
+        assert "blockwise" in text
+        assert "would have been kept" in text
         await pilot.press("escape")
         assert len(app.screen_stack) == 1
 

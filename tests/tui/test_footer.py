@@ -32,20 +32,20 @@ async def footer(pilot: Pilot[int]) -> str:
 async def test_a_recording_offers_no_knobs_and_nothing_to_follow(chain_trace: Path) -> None:
     app = replay_app(chain_trace)
     async with app.run_test(size=WIDE) as pilot:
-        said = await footer(pilot)
-        assert "rejection" in said
+        line = await footer(pilot)
+        assert "rejection" in line
         for word in ("knobs", "follow", "hold", "full speed"):
-            assert word not in said
+            assert word not in line
 
 
 async def test_where_nothing_was_rejected_no_key_leads_to_a_rejection(tmp_path: Path) -> None:
     app = live_app(script := Script())
     async with app.run_test(size=WIDE) as pilot:
         script.play([catalogue(), ev.State(state="idle")])
-        said = await footer(pilot)
-        assert "knobs" in said
+        line = await footer(pilot)
+        assert "knobs" in line
         for word in ("rejection", "step", "what if"):
-            assert word not in said, "no round has begun"
+            assert word not in line, "no round has begun"
 
 
 async def begun(app: SpecvizApp, script: Script, pilot: Pilot[Any]) -> None:
@@ -63,9 +63,9 @@ async def test_on_the_knobs_enter_says_what_it_does_there() -> None:
         script.play(RUN[:-1])
         assert "enter why" in await footer(pilot)
         await pilot.press("K")
-        said = await footer(pilot)
-        assert "enter type a value" in said
-        assert "enter why" not in said
+        line = await footer(pilot)
+        assert "enter type a value" in line
+        assert "enter why" not in line
         await pilot.press("escape")
         assert "enter why" in await footer(pilot)
 
@@ -76,17 +76,17 @@ async def test_a_live_run_says_follow_and_stay_hold_and_go_on() -> None:
         await begun(app, script, pilot)
         ended = next(k for k, event in enumerate(RUN) if isinstance(event, ev.RoundEnd) and event.r >= 2)
         script.play(RUN[: ended + 1])
-        said = await footer(pilot)
-        assert "space stay" in said
-        assert "H hold" in said
-        assert "follow" not in said
+        line = await footer(pilot)
+        assert "space stay" in line
+        assert "H hold" in line
+        assert "follow" not in line
         await pilot.press("space")
-        said = await footer(pilot)
-        assert "space play" in said
-        assert "End follow" in said
+        line = await footer(pilot)
+        assert "space play" in line
+        assert "End follow" in line
         await pilot.press("H")
-        said = await footer(pilot)
-        assert "H go on" in said
+        line = await footer(pilot)
+        assert "H go on" in line
 
 
 @pytest.mark.parametrize("size", [NARROW, (60, 18)], ids=["80x24", "60x18"])

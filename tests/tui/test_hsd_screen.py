@@ -117,10 +117,10 @@ async def test_a_long_draft_keeps_the_column_that_matters_in_view(tmp_path: Path
         while screen(app).frame.phase == 4:  # type: ignore[union-attr]
             frame = screen(app).frame
             assert frame is not None
-            found = VerificationPanel.of(frame)
-            assert found is not None
-            assert found.scan is not None
-            fresh = [c.t for c in found.scan.columns if c.fresh]
+            panel = VerificationPanel.of(frame)
+            assert panel is not None
+            assert panel.scan is not None
+            fresh = [c.t for c in panel.scan.columns if c.fresh]
             numbers = next(line for line in lines(app) if line.startswith("│ t ")).split()
             assert all(str(t) in numbers for t in fresh), (fresh, numbers)
             await press(pilot, "comma")
@@ -199,10 +199,10 @@ async def test_it_works_while_the_run_goes_on() -> None:
         await pilot.pause(0.3)
         frame = screen(app).frame
         assert frame is not None
-        found = VerificationPanel.of(frame)
-        assert found is not None
-        assert found.survival is not None
-        assert found.survival.curves
+        panel = VerificationPanel.of(frame)
+        assert panel is not None
+        assert panel.survival is not None
+        assert panel.survival.curves
 
 
 async def test_another_run_on_the_same_screen_is_scanned_too(case_d: Path, tmp_path: Path) -> None:

@@ -27,12 +27,12 @@ def test_without_a_file_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_ids_may_stand_with_quotes_and_without(tmp_path: Path) -> None:
-    found = own_keys(written(tmp_path, '"round.next" = "f"\nround.previous = "ctrl+n, f5"\nquit = ";"'))
-    assert found == {"round.next": "f", "round.previous": "ctrl+n,f5", "quit": ";"}
+    keys = own_keys(written(tmp_path, '"round.next" = "f"\nround.previous = "ctrl+n, f5"\nquit = ";"'))
+    assert keys == {"round.next": "f", "round.previous": "ctrl+n,f5", "quit": ";"}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('"round.nxt" = "n"', "no action 'round.nxt'; did you mean 'round.next'"),
         ("quit = 3", "quit takes keys as a text"),
@@ -43,10 +43,10 @@ def test_ids_may_stand_with_quotes_and_without(tmp_path: Path) -> None:
         ("quit = ", "keys.toml: "),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+def test_what_cannot_be_meant_is_one_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SpecvizError) as error:
         own_keys(written(tmp_path, text))
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(tmp_path) in str(error.value)
     assert "\n" not in str(error.value)
 

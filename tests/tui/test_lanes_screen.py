@@ -25,10 +25,10 @@ def frame(app: SpecvizApp) -> Frame:
 
 
 def chart(app: SpecvizApp) -> Chart:
-    found = LanesPanel.of(frame(app))
-    assert found is not None
-    assert found.chart is not None
-    return found.chart
+    panel = LanesPanel.of(frame(app))
+    assert panel is not None
+    assert panel.chart is not None
+    return panel.chart
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:

@@ -29,23 +29,23 @@ def screen(app: SpecvizApp) -> MainScreen:
 
 
 def frame(app: SpecvizApp) -> Frame:
-    found = screen(app).frame
-    assert found is not None
-    return found
+    shown_frame = screen(app).frame
+    assert shown_frame is not None
+    return shown_frame
 
 
 def heat(app: SpecvizApp) -> HeatMap:
-    found = ExitsPanel.of(frame(app))
-    assert found is not None
-    assert found.heat is not None
-    return found.heat
+    panel = ExitsPanel.of(frame(app))
+    assert panel is not None
+    assert panel.heat is not None
+    return panel.heat
 
 
 def cell(app: SpecvizApp) -> CellInfo:
-    found = ExitsPanel.of(frame(app))
-    assert found is not None
-    assert found.cell is not None
-    return found.cell
+    panel = ExitsPanel.of(frame(app))
+    assert panel is not None
+    assert panel.cell is not None
+    return panel.cell
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
@@ -61,10 +61,10 @@ async def test_exits_stand_where_the_rows_stopped(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "2", *["]"] * 4)
-        found = heat(app)
-        for layer in range(1, found.n_layers + 1):
+        panel = heat(app)
+        for layer in range(1, panel.n_layers + 1):
             line = layer_row(app, layer).split("││")[0]
-            stops = sum(column.exit_layer == layer for column in found.columns)
+            stops = sum(column.exit_layer == layer for column in panel.columns)
             assert line.count("⇥") == stops, (layer, line)
         assert "[2 Layers]" in shown(app)
         assert f"Cell {cell(app).title}" in shown(app)
@@ -121,8 +121,8 @@ async def test_steps_bring_one_row_after_the_other(exits: Path) -> None:
             await press(pilot, "full_stop")
         seen = []
         while frame(app).cursor.index == index:
-            found = ExitsPanel.of(frame(app))
-            columns = found.heat.columns if found and found.heat else ()
+            panel = ExitsPanel.of(frame(app))
+            columns = panel.heat.columns if panel and panel.heat else ()
             seen.append(sum(column.index == index for column in columns))
             before = frame(app).cursor
             await press(pilot, "full_stop")
@@ -162,13 +162,13 @@ async def test_the_ledger_shows_the_sum(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "2", "]", "]", "v", "v")
-        found = ExitsPanel.of(frame(app))
-        assert found is not None
-        assert found.ledger is not None
+        panel = ExitsPanel.of(frame(app))
+        assert panel is not None
+        assert panel.ledger is not None
         text = " ".join(shown(app).split())
-        assert found.calls.split(",")[0] in text
+        assert panel.calls.split(",")[0] in text
         total = next(line for line in lines(app) if line.startswith("│ round "))
-        paid, earned = (sum(curve.ys) for curve in found.ledger.curves[:2])  # type: ignore[arg-type]
+        paid, earned = (sum(curve.ys) for curve in panel.ledger.curves[:2])  # type: ignore[arg-type]
         assert [str(paid), str(earned)] == [word for word in total.split() if word.isdigit()][:2]
 
 

@@ -49,9 +49,9 @@ def main(app: SpecvizApp) -> MainScreen:
 
 
 def state(app: SpecvizApp) -> LessonState:
-    found = main(app).query_one(LessonLine).state
-    assert found is not None
-    return found
+    lesson_state = main(app).query_one(LessonLine).state
+    assert lesson_state is not None
+    return lesson_state
 
 
 async def settle(pilot: Pilot[int]) -> None:
@@ -83,12 +83,12 @@ def named(step: LessonStep) -> set[str]:
 def wrong_and_right(question: LessonQuestion) -> tuple[float, float]:
     """An answer of either kind that a learner can give."""
     if question.kind == "number":
-        given = [round((answer.lo + answer.hi) / 2, 3) for answer in question.answers if answer.hi < 1e6]
+        answers = [round((answer.lo + answer.hi) / 2, 3) for answer in question.answers if answer.hi < 1e6]
     elif question.kind == "place":
-        given = list(question.places)
+        answers = list(question.places)
     else:
-        given = list(range(len(question.choices) or len(question.stops)))
-    judged = [(judge(question, answer).right, answer) for answer in given]
+        answers = list(range(len(question.choices) or len(question.stops)))
+    judged = [(judge(question, answer).right, answer) for answer in answers]
     return next(a for right, a in judged if not right), next(a for right, a in judged if right)
 
 

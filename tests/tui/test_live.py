@@ -306,8 +306,8 @@ async def test_another_prompt_stops_the_run_and_begins_afresh(script: Script) ->
 
 def _lacking(*names: str) -> ev.Catalogue:
     """A catalogue of a worker whose models lack what these methods need."""
-    found = catalogue()
-    for info in found.methods:
+    offer = catalogue()
+    for info in offer.methods:
         if info.name in names:
             info.missing = ev.Missing(
                 why="no heads for the target",
@@ -315,7 +315,7 @@ def _lacking(*names: str) -> ev.Catalogue:
                 then="--drafter heads",
                 knob="drafter",
             )
-    return found
+    return offer
 
 
 async def test_a_method_that_cannot_run_stands_last_says_why_and_never_ends_the_run_in_hand(script: Script) -> None:

@@ -36,9 +36,9 @@ def words(app: SpecvizApp, widget: str = "") -> str:
     """The screen, or what stands inside one widget of it, without line ends: a wrapped sentence is whole again."""
     rows = lines(app)
     if widget:
-        found = app.screen.query_one(widget)
-        inside = found.content_region
-        right = inside.right - found.scrollbar_size_vertical
+        part = app.screen.query_one(widget)
+        inside = part.content_region
+        right = inside.right - part.scrollbar_size_vertical
         rows = [row[inside.x : right] for row in rows[inside.y : inside.bottom]]
     return " ".join(" ".join(rows).split())
 
@@ -136,8 +136,8 @@ async def test_a_warning_of_a_live_run_is_told_at_once_and_once() -> None:
         for _ in range(3):
             main_of(app).tick()
             await pilot.pause()
-        told = [n.message for n in app._notifications]
-        assert told == [f"clamped knob: {k} {LONG}" for k in range(2)] + ["and 3 more: w lists them"]
+        messages = [n.message for n in app._notifications]
+        assert messages == [f"clamped knob: {k} {LONG}" for k in range(2)] + ["and 3 more: w lists them"]
 
 
 async def test_a_warning_shows_on_the_time_line_beside_a_knob_change(tmp_path: Path) -> None:
@@ -247,8 +247,8 @@ async def test_bookmarks_that_cannot_be_kept_say_so(tmp_path: Path, monkeypatch:
     app = replay_app(path)
     async with app.run_test(size=WIDE) as pilot:
         await bookmark(pilot, "odd")
-        (told,) = [n.message for n in app._notifications]
-        assert told.startswith("the bookmark stays until you leave: cannot write ")
+        (message,) = [n.message for n in app._notifications]
+        assert message.startswith("the bookmark stays until you leave: cannot write ")
         assert "⚑" in main_of(app).frame.timeline.points[2].markers
 
 
@@ -260,8 +260,8 @@ async def test_a_damaged_file_of_bookmarks_does_no_harm(tmp_path: Path, content:
     file, own = bookmark_file(header), beside(path)
     assert own is not None
     file.parent.mkdir(parents=True)
-    for each in (file, own):
-        each.write_bytes(content)
+    for bookmarks in (file, own):
+        bookmarks.write_bytes(content)
     app = replay_app(path)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause()
@@ -291,8 +291,8 @@ async def test_tabs_can_be_clicked(chain_trace: Path, size: tuple[int, int]) -> 
             line = lines(app)[row]
             assert all(d in line for d in "12345")
             tab = f"{digit} " if size == NARROW else f"{digit} {title[:2]}"
-            found = line.lower().rindex(tab) if size == NARROW else line.lower().index(tab)
-            await pilot.click(offset=(found, row))
+            column = line.lower().rindex(tab) if size == NARROW else line.lower().index(tab)
+            await pilot.click(offset=(column, row))
             await pilot.pause()
             assert main_of(app).shown == name
 
@@ -335,8 +335,8 @@ async def test_what_needs_a_core_says_so_in_a_recording(chain_trace: Path) -> No
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("p")
         await pilot.pause()
-        (told,) = [n.message for n in app._notifications]
-        assert told.startswith("this is a recording: there is no core to ask")
+        (message,) = [n.message for n in app._notifications]
+        assert message.startswith("this is a recording: there is no core to ask")
 
 
 def test_no_button_is_an_emoji() -> None:

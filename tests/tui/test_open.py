@@ -32,9 +32,9 @@ def model(name: str, problem: str | None = None) -> LocalModel:
     return LocalModel(name, "store", Path("nowhere"), "llama", 270_000_000, chat=True, problem=problem)
 
 
-def app_with(cores: Cores, *found: LocalModel) -> SpecvizApp:
+def app_with(cores: Cores, *local: LocalModel) -> SpecvizApp:
     core = WorkerStart(begin=cores.begin)
-    return SpecvizApp(Library(animate=False, core=core, look=lambda: list(found)))
+    return SpecvizApp(Library(animate=False, core=core, look=lambda: list(local)))
 
 
 async def listed(pilot: Pilot[int]) -> OptionList:

@@ -25,9 +25,9 @@ def frame(app: SpecvizApp) -> Frame:
 
 
 def ranks(app: SpecvizApp) -> RanksModel:
-    found = RanksPanel.of(frame(app))
-    assert found is not None
-    return found
+    panel = RanksPanel.of(frame(app))
+    assert panel is not None
+    return panel
 
 
 def part(app: SpecvizApp) -> str:
@@ -50,12 +50,12 @@ async def test_the_tree_shows_badges_starts_and_merges(ranked: Path) -> None:
         await press(pilot, "4", "]")
         text = shown(app)
         assert "[4 Ranks]" in text
-        found, nodes = ranks(app), frame(app).tree.nodes
+        panel, nodes = ranks(app), frame(app).tree.nodes
         for node in nodes[1:4]:
             assert f"{node.glyph} {node.shown}" in text
-            assert found.badges[node.id] in text
+            assert panel.badges[node.id] in text
         assert "◎" in text
-        assert found.tree_text in text
+        assert panel.tree_text in text
 
 
 async def test_arrows_walk_the_tree_and_enter_goes_to_the_draft_tree(ranked: Path) -> None:

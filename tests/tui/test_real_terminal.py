@@ -26,9 +26,9 @@ def env(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Terminal]:
     argv = [sys.executable, "-m", "specviz", "tui", *LIVE]
-    found = real_terminal()(argv, env(tmp_path), tmp_path)
-    yield found
-    found.close()
+    terminal = real_terminal()(argv, env(tmp_path), tmp_path)
+    yield terminal
+    terminal.close()
 
 
 def test_frames_of_every_phase_of_a_live_run_are_drawn(live: Terminal) -> None:

@@ -112,10 +112,14 @@ async def test_seek_takes_a_share_a_time_and_a_quoted_text(chain_trace: Path) ->
         await pilot.pause()
         assert any(text in token for token in player.run.rounds[player.cursor.index].commit.texts)
         here = player.cursor
-        for typed, told in (("101%", "behind the end"), ("9999s", "the run goes from 0s to"), ('"@@"', "is not found")):
+        for typed, words in (
+            ("101%", "behind the end"),
+            ("9999s", "the run goes from 0s to"),
+            ('"@@"', "is not found"),
+        ):
             await pilot.press("g", *typed, "enter")
             await pilot.pause()
-            assert told in shown(app)
+            assert words in shown(app)
             await pilot.press("escape")
         assert player.cursor == here
 

@@ -173,7 +173,7 @@ TABLES = [
     (RanksPane.KEYS, RanksPane),
     (ScanPane.KEYS, ScanPane),
     (OverviewPane.KEYS, OverviewPane),
-    *((made.KEYS, made) for made in map(pane.block_pane, block_panels())),
+    *((pane_class.KEYS, pane_class) for pane_class in map(pane.block_pane, block_panels())),
     (keymap.KNOB_KEYS, KnobPanel),
 ]
 
@@ -245,8 +245,8 @@ async def test_the_theme_chosen_last_is_there_again_and_one_that_is_asked_for_is
         await pilot.pause()
         chosen = app.theme
     asked = Library(animate=False, look=list, theme="nord")
-    for found, wanted in ((library, chosen), (asked, "nord"), (library, chosen)):
-        app = SpecvizApp(found, found.trace(chain_trace))
+    for theme, wanted in ((library, chosen), (asked, "nord"), (library, chosen)):
+        app = SpecvizApp(theme, theme.trace(chain_trace))
         async with app.run_test(size=WIDE) as pilot:
             await pilot.pause()
             assert app.theme == wanted
@@ -261,11 +261,11 @@ async def test_the_palette_offers_what_can_be_done_before_the_pages_of_the_guide
 
 def test_text_breaks_between_words_and_marks_what_it_leaves_out() -> None:
     text = Text("The✓ sky✓ is✓ bluebluebluebluebluebluebluebluebluebluebluee✓ indeed✓")
-    found = _lines(text, 20)
-    assert "".join(line.plain for line in found).replace(" ", "") == text.plain.replace(" ", "")
-    assert found[0].plain == "The✓ sky✓ is✓"
-    assert max(line.cell_len for line in found) <= 20
-    assert _last(found, 2)[0].plain.startswith("…")
+    broken = _lines(text, 20)
+    assert "".join(line.plain for line in broken).replace(" ", "") == text.plain.replace(" ", "")
+    assert broken[0].plain == "The✓ sky✓ is✓"
+    assert max(line.cell_len for line in broken) <= 20
+    assert _last(broken, 2)[0].plain.startswith("…")
 
 
 @pytest.mark.parametrize(

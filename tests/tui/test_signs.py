@@ -42,5 +42,5 @@ async def test_the_help_names_the_sign_that_is_on_screen(
             assert SPACE not in "".join(line for line in lines(app) if "tok/round" not in line)
         await pilot.press("question_mark")
         await pilot.pause()
-        told = next((line for line in lines(app) if "a space; an" in line), "")
-        assert f" {sign} " in told
+        help_line = next((line for line in lines(app) if "a space; an" in line), "")
+        assert f" {sign} " in help_line

@@ -243,10 +243,10 @@ async def test_a_method_that_lacks_a_part_says_what_makes_it(cores: Cores) -> No
     async with app.run_test(size=WIDE) as pilot:
         screen = await opened(pilot, cores)
         await choose(pilot, "target", "large")
-        told = catalogue(talks=True)
-        heads = next(method for method in told.methods if method.name == "medusa")
+        offer = catalogue(talks=True)
+        heads = next(method for method in offer.methods if method.name == "medusa")
         heads.missing = ev.Missing(why="no heads for large", command="specviz train medusa --target large")
-        cores.scripts[1].play([told, ev.State(state="idle")])
+        cores.scripts[1].play([offer, ev.State(state="idle")])
         await look(pilot, screen)
         assert [str(label) for label, _ in screen.query_one("#method", Select)._options][-1].startswith(
             "medusa (not here)"

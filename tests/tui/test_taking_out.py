@@ -40,9 +40,9 @@ async def taken(pilot, what: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def only(folder: Path, pattern: str) -> Path:
-    found = list(folder.glob(pattern))
-    assert len(found) == 1, (pattern, [path.name for path in folder.iterdir()])
-    return found[0]
+    paths = list(folder.glob(pattern))
+    assert len(paths) == 1, (pattern, [path.name for path in folder.iterdir()])
+    return paths[0]
 
 
 async def test_every_kind_of_file(tree_trace: Path, here: Path) -> None:
@@ -68,7 +68,7 @@ async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
     chain_trace: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = replay_app(chain_trace)
-    told: list[str] = []
+    messages: list[str] = []
     async with app.run_test(size=WIDE) as pilot:
         await taken(pilot, "svg")
         await taken(pilot, "svg")
@@ -80,13 +80,13 @@ async def test_nothing_is_written_over_and_a_folder_that_takes_nothing_is_told(
             raise PermissionError(13, "Permission denied")
 
         monkeypatch.setattr("specviz_tui.actions.exporting.open_like", refuse)
-        monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
+        monkeypatch.setattr(app, "notify", lambda message, **_: messages.append(message))
         await taken(pilot, "svg")
         monkeypatch.setattr(exporting, "LONG", 1)
         await taken(pilot, "html")
     assert len(list(here.glob("*.svg"))) == 2
-    assert any("cannot write" in message and "Permission denied" in message for message in told)
-    assert any("specviz export --html" in message for message in told)
+    assert any("cannot write" in message and "Permission denied" in message for message in messages)
+    assert any("specviz export --html" in message for message in messages)
 
 
 async def test_a_link_leads_back_to_the_node(tree_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,12 +114,12 @@ async def test_a_run_in_no_file_has_no_link(monkeypatch: pytest.MonkeyPatch) -> 
     script = Script()
     script.play(read_events(RECORDINGS["code-ar"])[:-1])
     app = live_app(script)
-    told: list[str] = []
+    messages: list[str] = []
     async with app.run_test(size=WIDE) as pilot:
-        monkeypatch.setattr(app, "notify", lambda message, **_: told.append(message))
+        monkeypatch.setattr(app, "notify", lambda message, **_: messages.append(message))
         await pilot.pause(0.3)
         main_of(app).action_link()
-    assert any("R records it" in message for message in told)
+    assert any("R records it" in message for message in messages)
 
 
 def test_a_trace_is_named_without_a_flag(capsys: pytest.CaptureFixture[str], tree_trace: Path) -> None:

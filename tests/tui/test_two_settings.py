@@ -182,10 +182,10 @@ def test_texts_that_nobody_knows_are_neither_the_same_nor_do_they_part() -> None
                 event.tokens, event.texts = [-1] * len(event.tokens), [""] * len(event.tokens)
         return Run().extend(events)
 
-    found = comparison([("one", counted(3)), ("other", counted(1))])
-    assert verdict(found.text) == "texts are not on record"
-    assert not any(differ(found.text, at) for at in range(found.text.n_positions))
-    assert "not on record" in found.text.words
+    compared = comparison([("one", counted(3)), ("other", counted(1))])
+    assert verdict(compared.text) == "texts are not on record"
+    assert not any(differ(compared.text, at) for at in range(compared.text.n_positions))
+    assert "not on record" in compared.text.words
 
 
 @pytest.mark.parametrize("method", ["draft", "layerskip"])

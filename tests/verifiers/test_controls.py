@@ -31,8 +31,8 @@ def test_the_draft_stream_alone_is_enough_to_see_it() -> None:
         plan = controls.backward_scan(draft, target_rows(CASE_A.p, text, draft))
         return controls.emitted(draft, plan.walk(keys, len(text)))
 
-    found = controls.chained(play_keys, 3)
-    assert total_variation(found, law(CASE_A.p, 3)) == Fraction(7, 108)
+    chain_law = controls.chained(play_keys, 3)
+    assert total_variation(chain_law, law(CASE_A.p, 3)) == Fraction(7, 108)
 
 
 @pytest.mark.parametrize("case", "ABC")
@@ -60,8 +60,8 @@ def test_uncapped_last_test(case: str, gamma: int, size: str) -> None:
 
 
 def test_softmax_recorded_for_an_argmax_draft() -> None:
-    found = controls.control_law(CASE_A, controls.softmax_argmax(1), TOKENWISE, 1)
-    assert found[(0,)] == Fraction(1, 2)
+    played_law = controls.control_law(CASE_A, controls.softmax_argmax(1), TOKENWISE, 1)
+    assert played_law[(0,)] == Fraction(1, 2)
     assert law(CASE_A.p, 1)[(0,)] == Fraction(1, 3)
     assert off(CASE_A, drafts.argmax_chain(1), TOKENWISE, 1) == 0
 
@@ -96,8 +96,8 @@ def test_a_second_draw_after_a_miss(case: str) -> None:
 
 def test_ratio_rule_on_deterministic_siblings() -> None:
     """Case B: token 1 is offered first and kept with p/q = 3/4 in place of p = 3/10."""
-    found = controls.control_law(CASE_B, controls.softmax_best(2), TOKENWISE, 1)
-    assert found[(1,)] == Fraction(3, 4)
+    played_law = controls.control_law(CASE_B, controls.softmax_best(2), TOKENWISE, 1)
+    assert played_law[(1,)] == Fraction(3, 4)
     assert off(CASE_B, controls.softmax_best(2), TOKENWISE, 1) == Fraction(9, 20)
 
 
@@ -105,8 +105,8 @@ def test_ratio_rule_on_deterministic_siblings_without_replacement() -> None:
     """The second of two chosen siblings is no draw either, whatever is left of the softmax."""
     row, share = CASE_B.p.row(()), CASE_B.q.row(())
     first, second = (int(token) for token in sorted(range(len(share)), key=lambda token: -share[token])[:2])
-    found = controls.control_law(CASE_B, controls.softmax_best_without(2), TOKENWISE, 1)
-    assert found[(first,)] == min(1, row[first] / share[first]) != row[first]
+    played_law = controls.control_law(CASE_B, controls.softmax_best_without(2), TOKENWISE, 1)
+    assert played_law[(first,)] == min(1, row[first] / share[first]) != row[first]
     assert first != second
     assert off(CASE_B, controls.softmax_best_without(2), TOKENWISE, 1) > Fraction(1, 10)
 
@@ -119,8 +119,8 @@ def test_siblings_in_turn_need_the_rest_scaled_up(case: str) -> None:
     grow = drafts.paths_tree([[int(token)] for token in sorted(range(len(share)), key=lambda token: -share[token])[:2]])
     draft = draw_draft(None, (), problem, grow)
     one, two = draft.tokens
-    found = controls.control_law(problem, grow, controls.not_renormalised, 1)
-    assert found.get((two,), 0) == (1 - row[one]) * row[two]
+    played_law = controls.control_law(problem, grow, controls.not_renormalised, 1)
+    assert played_law.get((two,), 0) == (1 - row[one]) * row[two]
     assert (off(problem, grow, controls.not_renormalised, 1) > 0) == bool(row[one] * row[two])
     assert off(problem, grow, TOKENWISE, 1) == off(problem, grow, WALK, 1) == 0
 
@@ -139,8 +139,8 @@ def test_comparison_that_lets_equality_pass() -> None:
 
 def test_one_uniform_for_draft_and_test() -> None:
     """Case A, gamma 1: token 0 is drafted with u < 2/3 and kept with u < 1/2, so the rest of it is never kept."""
-    found = controls.control_law(CASE_A, drafts.chain(1), TOKENWISE, 1, kind=controls.OneNoiseKeys)
-    assert found[(0,)] == Fraction(1, 2)
+    played_law = controls.control_law(CASE_A, drafts.chain(1), TOKENWISE, 1, kind=controls.OneNoiseKeys)
+    assert played_law[(0,)] == Fraction(1, 2)
     assert law(CASE_A.p, 1)[(0,)] == Fraction(1, 3)
 
 

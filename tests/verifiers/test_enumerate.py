@@ -19,8 +19,8 @@ HALF, THIRD, QUARTER = Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)
 
 def test_a_draw_has_the_law_of_its_row() -> None:
     row = exact_row(["1/2", "0", "1/3", "1/6"])
-    found = law_of(lambda branch: branch.keys(1).draw("draft", 0, row * 7).token)
-    assert found == {0: HALF, 2: THIRD, 3: Fraction(1, 6)}
+    law = law_of(lambda branch: branch.keys(1).draw("draft", 0, row * 7).token)
+    assert law == {0: HALF, 2: THIRD, 3: Fraction(1, 6)}
 
 
 def test_other_keys_are_independent() -> None:
@@ -29,15 +29,15 @@ def test_other_keys_are_independent() -> None:
         one = keys.passes(4, HALF).passed
         return one, keys.passes(5, HALF).passed, keys.passes(4, HALF, 1).passed, branch.keys(2).passes(4, HALF).passed
 
-    found = law_of(run)
-    assert set(found.values()) == {Fraction(1, 16)}
-    assert len(found) == 16
+    law = law_of(run)
+    assert set(law.values()) == {Fraction(1, 16)}
+    assert len(law) == 16
 
 
 def test_the_target_stream_has_no_round() -> None:
     row = exact_row(["1/2", "1/2"])
-    found = law_of(lambda branch: tuple(branch.keys(r).draw("target", 0, row).token for r in (1, 2)))
-    assert found == {(0, 0): HALF, (1, 1): HALF}
+    law = law_of(lambda branch: tuple(branch.keys(r).draw("target", 0, row).token for r in (1, 2)))
+    assert law == {(0, 0): HALF, (1, 1): HALF}
 
 
 def test_a_key_seen_twice_is_conditioned() -> None:
@@ -56,8 +56,8 @@ def test_a_key_seen_twice_is_conditioned() -> None:
 
 def test_one_noise_for_two_rows_gives_the_overlap_of_intervals() -> None:
     p, q = exact_row(["1/3", "2/3"]), exact_row(["1/2", "1/2"])
-    found = law_of(lambda branch: tuple(branch.keys(1).draw("target", 0, row).token for row in (p, q)))
-    assert found == {(0, 0): THIRD, (1, 0): HALF - THIRD, (1, 1): HALF}
+    law = law_of(lambda branch: tuple(branch.keys(1).draw("target", 0, row).token for row in (p, q)))
+    assert law == {(0, 0): THIRD, (1, 0): HALF - THIRD, (1, 1): HALF}
 
 
 def test_an_uninspected_uniform_can_only_be_compared() -> None:

@@ -29,9 +29,9 @@ TOKENWISE, WALK = get_verifier("tokenwise"), get_verifier("walk")
     ],
 )
 def test_tokenwise_chains(case: str, gamma: int, expected: str, accepted: str) -> None:
-    found = accepted_law(CASES[case], drafts.chain(gamma), TOKENWISE.plan)
-    assert found == fractions(accepted)
-    assert mean(found) == Fraction(expected)
+    law = accepted_law(CASES[case], drafts.chain(gamma), TOKENWISE.plan)
+    assert law == fractions(accepted)
+    assert mean(law) == Fraction(expected)
 
 
 @pytest.mark.parametrize(("gamma", "expected"), enumerate(fractions("2/3 10/9 38/27 130/81 422/243 1330/729"), 1))
@@ -63,9 +63,9 @@ def test_law_of_two_parallel_chains() -> None:
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
 def test_deterministic_tree(verifier: Any) -> None:
-    found = accepted_law(CASE_B, drafts.paths_tree([(0, 0), (0, 1), (1, 1), (2,)]), verifier.plan)
-    assert found == fractions("0 2/5 3/5")
-    assert mean(found) == Fraction(8, 5)
+    law = accepted_law(CASE_B, drafts.paths_tree([(0, 0), (0, 1), (1, 1), (2,)]), verifier.plan)
+    assert law == fractions("0 2/5 3/5")
+    assert mean(law) == Fraction(8, 5)
 
 
 @pytest.mark.parametrize("verifier", [WALK, TOKENWISE], ids=lambda v: v.name)
@@ -74,9 +74,9 @@ def test_eagle_example(verifier: Any) -> None:
     after = {(): ".3 .35 .35", (0,): ".05 .05 .9", (0, 1): ".3 .3 .4", (0, 2): ".3 .3 .4"}
     table = PrefixTable({k: exact_row(v.split()) for k, v in after.items()}, exact_row(["1/3"] * 3))
     problem = Problem(3, 3, table, table)
-    found = accepted_law(problem, drafts.paths_tree([(0, 1), (0, 2, 1)]), verifier.plan)
-    assert found == fractions("0.700 0.015 0.204 0.081")
-    assert mean(found) == Fraction("0.666")
+    law = accepted_law(problem, drafts.paths_tree([(0, 1), (0, 2, 1)]), verifier.plan)
+    assert law == fractions("0.700 0.015 0.204 0.081")
+    assert mean(law) == Fraction("0.666")
 
 
 # Closed forms: P(accepted >= t) is a sum over the texts of t tokens.
@@ -133,10 +133,10 @@ def credit_shared(r: Rows) -> Any:
 )
 def test_closed_form(case: str, name: str, grow: drafts.Grow, shared: bool, credit: Any) -> None:
     problem = CASES[case]
-    found = accepted_law(problem, grow, get_verifier(name).plan, shared=shared)
+    law = accepted_law(problem, grow, get_verifier(name).plan, shared=shared)
     for t in range(4):
         texts = product(range(problem.vocab), repeat=t)
-        assert sum(found[t:]) == sum(credit(Rows(problem, text)) for text in texts)
+        assert sum(law[t:]) == sum(credit(Rows(problem, text)) for text in texts)
 
 
 def test_shared_noise_agrees_as_often_as_intervals_overlap() -> None:

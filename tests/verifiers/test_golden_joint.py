@@ -23,8 +23,8 @@ both = pytest.mark.parametrize("verifier", CAPPED, ids=lambda v: v.name)
 
 def once(problem: Problem, gamma: int, plan: Any) -> Any:
     """TV of the first gamma + 1 tokens: one round, plain decoding after it."""
-    found = control_law(problem, drafts.chain(gamma), plan, gamma + 1, once=True)
-    return total_variation(found, law(problem.p, gamma + 1))
+    played_law = control_law(problem, drafts.chain(gamma), plan, gamma + 1, once=True)
+    return total_variation(played_law, law(problem.p, gamma + 1))
 
 
 # Cases A to C, chains (docs/papers/hsd.md)
@@ -43,9 +43,9 @@ def once(problem: Problem, gamma: int, plan: Any) -> Any:
     ],
 )
 def test_capped_rule(verifier: Any, case: str, gamma: int, accepted: str, expected: str) -> None:
-    found = accepted_law(CASES[case], drafts.chain(gamma), verifier.plan)
-    assert found == fractions(accepted)
-    assert mean(found) == Fraction(expected)
+    played_law = accepted_law(CASES[case], drafts.chain(gamma), verifier.plan)
+    assert played_law == fractions(accepted)
+    assert mean(played_law) == Fraction(expected)
     assert once(CASES[case], gamma, verifier.plan) == 0
 
 
@@ -66,24 +66,24 @@ def test_case_a_to_gamma_six(gamma: int, expected: Fraction) -> None:
     ],
 )
 def test_reference_rule_is_not_lossless(case: str, gamma: int, accepted: str, expected: str, tv: str) -> None:
-    found = accepted_law(CASES[case], drafts.chain(gamma), REF.plan)
-    assert found == fractions(accepted)
-    assert mean(found) == Fraction(expected)
+    played_law = accepted_law(CASES[case], drafts.chain(gamma), REF.plan)
+    assert played_law == fractions(accepted)
+    assert mean(played_law) == Fraction(expected)
     assert once(CASES[case], gamma, REF.plan) == Fraction(tv)
 
 
 def test_reference_rule_by_hand() -> None:
     """Two tokens on case A: 1, 2, 3, 3 ninths where the target has 1, 2, 2, 4."""
-    found = control_law(CASE_A, drafts.chain(2), REF.plan, 2, once=True)
-    assert [found[t] for t in product((0, 1), repeat=2)] == fractions("1/9 2/9 3/9 3/9")
+    played_law = control_law(CASE_A, drafts.chain(2), REF.plan, 2, once=True)
+    assert [played_law[t] for t in product((0, 1), repeat=2)] == fractions("1/9 2/9 3/9 3/9")
 
 
 def test_reference_rule_on_three_tokens() -> None:
     """Case B, gamma 2."""
-    found = control_law(CASE_B, drafts.chain(2), REF.plan, 3, once=True)
+    played_law = control_law(CASE_B, drafts.chain(2), REF.plan, 3, once=True)
     texts = [(0, 0, 0), (0, 1, 1), (0, 2, 2), (1, 2, 2), (2, 2, 2)]
     assert [law(CASE_B.p, 3)[t] for t in texts] == fractions("0.18 0.075 0.035 0.063 0.098")
-    assert [found[t] for t in texts] == fractions("0.15 0.09 0.049 0.063 0.098")
+    assert [played_law[t] for t in texts] == fractions("0.15 0.09 0.049 0.063 0.098")
 
 
 # Traces
@@ -230,16 +230,16 @@ def test_several_candidates(case: str, grow: drafts.Grow, tokenwise: str, hsd: s
 
 
 def test_law_of_two_parallel_chains() -> None:
-    found = accepted_law(CASE_B, drafts.chains(2, 2), get_verifier("multi_hsd").plan)
-    assert found == fractions("0.14 0.1495 0.7105")
+    played_law = accepted_law(CASE_B, drafts.chains(2, 2), get_verifier("multi_hsd").plan)
+    assert played_law == fractions("0.14 0.1495 0.7105")
 
 
 @pytest.mark.parametrize("name", ["multi_hsd", "multi_traversal"])
 @pytest.mark.parametrize("case", "ABC")
 def test_one_candidate_is_the_chain_rule(case: str, name: str) -> None:
     for gamma in (1, 2, 3):
-        found = accepted_law(CASES[case], drafts.chain(gamma), get_verifier(name).plan)
-        assert found == accepted_law(CASES[case], drafts.chain(gamma), HSD.plan)
+        played_law = accepted_law(CASES[case], drafts.chain(gamma), get_verifier(name).plan)
+        assert played_law == accepted_law(CASES[case], drafts.chain(gamma), HSD.plan)
 
 
 def test_gamma_one_is_the_same_for_all() -> None:
@@ -252,7 +252,7 @@ def test_gamma_one_is_the_same_for_all() -> None:
             draft = chain_of((token,), np.stack([case.q.row(())]))
             rows = np.stack([case.p.row(()), case.p.row((token,))])
             laws = [get_verifier(name).plan(draft, rows).law() for name in names]
-            assert all(found == laws[0] for found in laws)
+            assert all(own_law == laws[0] for own_law in laws)
 
 
 # Closed forms: P(accepted >= t) = sum over texts of Q times the credit
@@ -262,7 +262,7 @@ def test_gamma_one_is_the_same_for_all() -> None:
 @pytest.mark.parametrize("name", ["blockwise", "hsd", "hsd_naive"])
 def test_closed_form(case: str, name: str) -> None:
     problem, gamma = CASES[case], 3
-    found = accepted_law(problem, drafts.chain(gamma), get_verifier(name).plan)
+    played_law = accepted_law(problem, drafts.chain(gamma), get_verifier(name).plan)
     for t in range(gamma + 1):
         expected = Fraction(0)
         for text in product(range(problem.vocab), repeat=t):
@@ -273,7 +273,7 @@ def test_closed_form(case: str, name: str) -> None:
                 joints = [joints[0] * p, joints[1] * q]
                 credit = min(1, credit * p / q) if q else Fraction(0)
             expected += min(joints) if name == "hsd_naive" else joints[1] * credit
-        assert sum(found[t:]) == expected
+        assert sum(played_law[t:]) == expected
 
 
 @pytest.mark.parametrize("case", "ABC")

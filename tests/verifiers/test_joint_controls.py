@@ -150,8 +150,8 @@ def test_dropped_stop_token(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["blockwise", "hsd", "hsd_naive", "multi_hsd", "multi_traversal"])
 def test_softmax_on_record_for_an_argmax_draft(name: str) -> None:
-    found = controls.control_law(CASE_A, controls.softmax_argmax(1), get_verifier(name).plan, 1)
-    assert (found[(0,)], law(CASE_A.p, 1)[(0,)]) == (Fraction(1, 2), Fraction(1, 3))
+    played_law = controls.control_law(CASE_A, controls.softmax_argmax(1), get_verifier(name).plan, 1)
+    assert (played_law[(0,)], law(CASE_A.p, 1)[(0,)]) == (Fraction(1, 2), Fraction(1, 3))
 
 
 @pytest.mark.parametrize("case", "BC")
@@ -215,8 +215,8 @@ class _AsTheReference(_FromTheRatio):
 
 def rule(kind: type[_MultiHsd]) -> Any:
     def plan(draft: Draft, rows: Any) -> Plan:
-        made = kind(draft, rows)
-        return Plan(draft, made.following(()), made.open)
+        decided = kind(draft, rows)
+        return Plan(draft, decided.following(()), decided.open)
 
     return plan
 
@@ -259,11 +259,11 @@ def test_shared_nodes_tested_twice() -> None:
     """Needs V >= 3. The second test cannot pass, but the residual loses the draft law once more than was drawn."""
     problem = Problem(3, 2, Iid(exact_row([".1", ".4", ".5"])), Iid(exact_row([".7", ".2", ".1"])))
     for plan, right in ((rule(_Retests), False), (MULTI, True)):
-        found = controls.control_law(problem, drafts.caterpillar(2, 2), plan, 3, once=True)
-        distance = total_variation(found, law(problem.p, 3))
+        played_law = controls.control_law(problem, drafts.caterpillar(2, 2), plan, 3, once=True)
+        distance = total_variation(played_law, law(problem.p, 3))
         assert distance == 0 if right else distance > Fraction(1, 100)
-    found = controls.control_law(problem, controls.retested(2, 2), MULTI, 3, once=True)
-    assert total_variation(found, law(problem.p, 3)) > Fraction(1, 100)
+    played_law = controls.control_law(problem, controls.retested(2, 2), MULTI, 3, once=True)
+    assert total_variation(played_law, law(problem.p, 3)) > Fraction(1, 100)
 
 
 @pytest.mark.parametrize("plan", [MULTI, TRAVERSAL], ids=["multi_hsd", "multi_traversal"])
@@ -277,9 +277,9 @@ def test_plain_row_on_record_for_draws_without_replacement(plan: Any) -> None:
 
 @pytest.mark.parametrize("verifier", [v for v in all_verifiers().values() if not v.lossless], ids=lambda v: v.name)
 def test_every_lossy_verifier_says_its_distance(verifier: Any) -> None:
-    found = off("A", drafts.chain(2), verifier.plan)
-    assert float(found) == pytest.approx(verifier.distance, abs=1e-12)
-    assert found > 0
+    distance = off("A", drafts.chain(2), verifier.plan)
+    assert float(distance) == pytest.approx(verifier.distance, abs=1e-12)
+    assert distance > 0
 
 
 def test_lossless_verifiers_have_none() -> None:
@@ -289,9 +289,9 @@ def test_lossless_verifiers_have_none() -> None:
 
 @pytest.mark.parametrize("amount", ["0", "1/8", "1/4", "1/2", "3/4", "1"])
 def test_slack_moves_the_law_as_far_as_it_says(amount: str) -> None:
-    found = off("A", drafts.chain(2), slack.slack_plan(Fraction(amount)))  # type: ignore[arg-type]
-    assert found == Fraction(2, 3) * min(Fraction(amount), Fraction(1, 2))
-    assert slack.distance(float(Fraction(amount))) == pytest.approx(float(found))
+    distance = off("A", drafts.chain(2), slack.slack_plan(Fraction(amount)))  # type: ignore[arg-type]
+    assert distance == Fraction(2, 3) * min(Fraction(amount), Fraction(1, 2))
+    assert slack.distance(float(Fraction(amount))) == pytest.approx(float(distance))
 
 
 def test_slack_follows_its_knob() -> None:

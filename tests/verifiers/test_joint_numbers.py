@@ -125,10 +125,10 @@ def test_single_precision(seed: int) -> None:
         (draft.law_rows.astype(np.float32), rows.astype(np.float32)),
         (torch.tensor(draft.law_rows, dtype=torch.float32), torch.tensor(rows, dtype=torch.float32)),
     ):
-        found = _joint.weigh(_joint.chain(chain_of(draft.tokens, laws32), range(8), rows32))
-        assert found.a == pytest.approx(exact.a, abs=1e-5)
-        assert found.lack == pytest.approx(exact.lack, abs=1e-5)
-        assert [found.keep(t) for t in range(1, 9)] == pytest.approx([exact.keep(t) for t in range(1, 9)], abs=1e-4)
+        weights = _joint.weigh(_joint.chain(chain_of(draft.tokens, laws32), range(8), rows32))
+        assert weights.a == pytest.approx(exact.a, abs=1e-5)
+        assert weights.lack == pytest.approx(exact.lack, abs=1e-5)
+        assert [weights.keep(t) for t in range(1, 9)] == pytest.approx([exact.keep(t) for t in range(1, 9)], abs=1e-4)
 
 
 class _Masses:
@@ -164,10 +164,10 @@ def test_extreme_ratios_agree_with_fractions(seed: int, capped: bool) -> None:
     tokens = (0,) * 64
     exact = _joint.weigh(_joint.chain(chain_of(tokens, laws), range(64), rows), capped=capped)
     floats = chain_of(tokens, laws.astype(np.float64))
-    found = _joint.weigh(_joint.chain(floats, range(64), rows.astype(np.float64)), capped=capped)
-    assert found.log_w == pytest.approx(exact.log_w, abs=1e-9)
-    assert found.a == pytest.approx([float(x) for x in exact.a], abs=1e-12)
-    assert [found.keep(t) for t in range(1, 65)] == pytest.approx(
+    weights = _joint.weigh(_joint.chain(floats, range(64), rows.astype(np.float64)), capped=capped)
+    assert weights.log_w == pytest.approx(exact.log_w, abs=1e-9)
+    assert weights.a == pytest.approx([float(x) for x in exact.a], abs=1e-12)
+    assert [weights.keep(t) for t in range(1, 65)] == pytest.approx(
         [float(exact.keep(t)) for t in range(1, 65)], abs=1e-9
     )
     assert max(abs(x) for x in exact.log_w) > 200
@@ -183,9 +183,9 @@ def test_zeros_give_no_nan(name: str, zero: str) -> None:
     if zero in ("q", "both"):
         laws[1] = [0, 0.5, 0.5]
     plan = get_verifier(name).plan(chain_of((0, 0, 0), laws), rows)
-    found = plan.law()
-    assert sum(found.values()) == pytest.approx(1)
-    assert all(len(text) < 2 for text, _ in found)
+    law = plan.law()
+    assert sum(law.values()) == pytest.approx(1)
+    assert all(len(text) < 2 for text, _ in law)
 
 
 @pytest.mark.parametrize("name", CHAINS)

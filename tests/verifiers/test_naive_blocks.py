@@ -18,8 +18,8 @@ def fractions(text: str) -> list[Fraction]:
 
 def off(blocks: Blocks, length: int, **options: Any) -> Any:
     """Largest deviation of the law of the first tokens from the target's."""
-    found = chained(blocks.tokens, length, **options)
-    return deviation(found, law(blocks.problem.p, length, options.get("stop", ())))
+    chain_law = chained(blocks.tokens, length, **options)
+    return deviation(chain_law, law(blocks.problem.p, length, options.get("stop", ())))
 
 
 def law_of_accepted(blocks: list[tuple[Block, Any]]) -> list[Any]:

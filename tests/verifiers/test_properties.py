@@ -84,8 +84,8 @@ def test_the_law_is_that_of_all_walks(verifier: Verifier, case: Case) -> None:
 
     law = plan.law()
     assert sum(law.values()) == pytest.approx(1, abs=1e-12)
-    found = law_of(walked)
-    assert max(abs(law.get(k, 0) - found.get(k, 0)) for k in law.keys() | found.keys()) < 1e-12
+    played_law = law_of(walked)
+    assert max(abs(law.get(k, 0) - played_law.get(k, 0)) for k in law.keys() | played_law.keys()) < 1e-12
 
 
 @every
@@ -200,13 +200,13 @@ def test_a_certain_target_is_greedy(verifier: Verifier, case: Case) -> None:
         text = (*text, token)
     one_hot = verifier.plan(d, np.eye(case.vocab)[best]).law()
     assert verifier.plan(d, CertainRows(tuple(best), case.vocab)).law() == pytest.approx(one_hot)
-    [(found, prob)] = one_hot.items()
+    [(tokens, prob)] = one_hot.items()
     assert prob == pytest.approx(1)
     if verifier.name in ("multi_hsd", "multi_traversal") and len(spelled) < len(d):
         whole = (*text, expected[1])
-        assert (*found[0], found[1])[: len(whole)] == whole[: len(found[0]) + 1]
+        assert (*tokens[0], tokens[1])[: len(whole)] == whole[: len(tokens[0]) + 1]
     else:
-        assert found == expected
+        assert tokens == expected
 
 
 @every

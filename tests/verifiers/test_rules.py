@@ -162,14 +162,14 @@ def test_an_unfed_node_spelled_like_a_fed_one_goes_on_from_there(verifier: Verif
 
 def test_other_names_are_the_rule_itself() -> None:
     """One plan under each name; what differs is declared with the name."""
-    found = {alias.name: rule for rule in all_verifiers().values() for alias in rule.aliases}
-    assert {name: rule.name for name, rule in found.items()} == {
+    aliases = {alias.name: rule for rule in all_verifiers().values() for alias in rule.aliases}
+    assert {name: rule.name for name, rule in aliases.items()} == {
         "hsd": "blockwise",
         "multi_tokenwise": "tokenwise",
         "tree_hsd": "walk",
         "tree_tokenwise": "walk",
     }
-    for name, rule in found.items():
+    for name, rule in aliases.items():
         other = get_verifier(name)
         assert other.plan is rule.plan
         assert other.traits.same_rule_as == rule.name

@@ -46,8 +46,8 @@ def generate(one_round: Any, length: int, seed: int, keyed: bool = True, way: An
 
 
 def rejected(texts: list[tuple[int, ...]], target: Law) -> bool:
-    found, freedom = statistic(texts, target)
-    return bool(found > chi2.isf(ALARM, freedom))
+    distance, freedom = statistic(texts, target)
+    return bool(distance > chi2.isf(ALARM, freedom))
 
 
 def sample(run: Callable[[int], tuple[int, ...]], samples: int) -> list[tuple[int, ...]]:

@@ -125,12 +125,12 @@ def test_every_rule_keeps_the_sum_of_path_probabilities(case: str, name: str) ->
 def test_golden_trees(name: str) -> None:
     """Case B's tree, and the worked one that EAGLE-3H gets wrong."""
     plan = get_verifier(name).plan
-    found = accepted_law(CASE_B, drafts.paths_tree([(0, 0), (0, 1), (1, 1), (2,)]), plan)
-    assert (found, mean(found)) == ([0, Fraction(2, 5), Fraction(3, 5)], Fraction(8, 5))
+    law = accepted_law(CASE_B, drafts.paths_tree([(0, 0), (0, 1), (1, 1), (2,)]), plan)
+    assert (law, mean(law)) == ([0, Fraction(2, 5), Fraction(3, 5)], Fraction(8, 5))
     after = {(): ".3 .35 .35", (0,): ".05 .05 .9", (0, 1): ".3 .3 .4", (0, 2): ".3 .3 .4"}
     table = PrefixTable({k: exact_row(v.split()) for k, v in after.items()}, exact_row(["1/3"] * 3))
-    found = accepted_law(Problem(3, 3, table, table), drafts.paths_tree([(0, 1), (0, 2, 1)]), plan)
-    assert found == [Fraction(x) for x in ("0.700", "0.015", "0.204", "0.081")]
+    law = accepted_law(Problem(3, 3, table, table), drafts.paths_tree([(0, 1), (0, 2, 1)]), plan)
+    assert law == [Fraction(x) for x in ("0.700", "0.015", "0.204", "0.081")]
 
 
 @pytest.mark.parametrize("verifier", ["blockwise", "hsd", "hsd_naive"])

@@ -71,11 +71,11 @@ class Judge:
         level = [n.node for n in self.nodes if n.pos == self.by_id[node].pos]
         return uniform(self.seed, "accept", self.r, self.by_id[node].pos, level.index(node))
 
-    def test(self, node: int, given: float, chance: float, residual: bool) -> bool:
+    def test(self, node: int, threshold: float, chance: float, residual: bool) -> bool:
         p = float(self.target(self.above(node))[self.by_id[node].token])
-        made = Made(node, p, float(given) if residual else None, float(chance), self.u(node))
-        self.made.append(made)
-        return made.passed
+        verdict = Made(node, p, float(threshold) if residual else None, float(chance), self.u(node))
+        self.made.append(verdict)
+        return verdict.passed
 
     def run(self, verifier: str) -> list[Made]:
         rules: dict[str, Callable[[], object]] = {
@@ -159,7 +159,7 @@ class Judge:
                 return
             row, residual = rest, True
 
-    def traverse(self, node: int, text: Text, weight: float, given: float, residual: bool) -> bool:
+    def traverse(self, node: int, text: Text, weight: float, threshold: float, residual: bool) -> bool:
         """Leaf to root: a node is kept with the weight that its failed children left it."""
         row, failed = self.target(text), False
         for child in self.children.get(node, ()):
@@ -171,4 +171,4 @@ class Judge:
             lack = rest.sum()
             weight = 1.0 if weight >= 1 - 1e-12 else lack / (lack + 1 - weight)
             row, failed = rest / lack if lack > 1e-14 else row, True
-        return node == -1 or self.test(node, given, weight, residual)
+        return node == -1 or self.test(node, threshold, weight, residual)

@@ -105,11 +105,11 @@ def _verdict(i: int, kept: int) -> ev.Verify:
 def layers(run: Run, index: int = 0, phase: Phase = Phase.COMMIT, step: int = 0, **options: Any) -> LayersModel:
     whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
     chosen = ExitsPanel.choose(Options(**whole), **options)
-    found = ExitsPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
-    assert found is not None
-    return found
+    panel = ExitsPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    assert panel is not None
+    return panel
 
 
-def heat_of(found: LayersModel) -> HeatMap:
-    assert found.heat is not None
-    return found.heat
+def heat_of(panel: LayersModel) -> HeatMap:
+    assert panel.heat is not None
+    return panel.heat

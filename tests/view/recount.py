@@ -94,8 +94,10 @@ class Facts:
     def earlier(self, node: int) -> list[int]:
         """Of those, tested before and failed, in the order of the tests."""
         own = self.verdicts[node].order
-        found = [(v.order, i) for i in self.place(node) if (v := self.verdicts.get(i)) and v.status == "rejected"]
-        return [i for order, i in sorted((o, i) for o, i in found if o is not None) if own is not None and order < own]
+        rejections = [(v.order, i) for i in self.place(node) if (v := self.verdicts.get(i)) and v.status == "rejected"]
+        return [
+            i for order, i in sorted((o, i) for o, i in rejections if o is not None) if own is not None and order < own
+        ]
 
     def p(self, node: int) -> float | None:
         """From the row; None where an old trace has nothing else than what failed siblings left."""
@@ -262,16 +264,16 @@ class Panel:
     node: int
     complaints: list[str]
 
-    def expect(self, holds: bool, said: str, meant: object = "") -> None:
+    def expect(self, holds: bool, message: str, meant: object = "") -> None:
         if not holds:
-            self.complaints.append(f"r{self.facts.r} n{self.node}: {said} (must be {meant})")
+            self.complaints.append(f"r{self.facts.r} n{self.node}: {message} (must be {meant})")
 
-    def number(self, text: str, value: float | None, said: str, slack: float = 0.0) -> None:
+    def number(self, text: str, value: float | None, message: str, slack: float = 0.0) -> None:
         """A printed number, or a dash for one that is not known."""
         if value is None or text == "—":
-            self.expect(value is None and text == "—", f"{said} {text}", value)
+            self.expect(value is None and text == "—", f"{message} {text}", value)
         else:
-            self.expect(printed_as(text, value, slack), f"{said} {text}", value)
+            self.expect(printed_as(text, value, slack), f"{message} {text}", value)
 
     def check(self) -> None:
         rows = {row.label: row for row in self.why.rows}
@@ -306,46 +308,46 @@ class Panel:
     def never_tested(self) -> int:
         f = self.facts
         below = [i for i in f.nodes if i != self.node and self.node in f.path(i) and f.nodes[i].kept]
-        told = {*f.verdicts, *f.settled}
-        ahead = [i for i in below if i not in told and f.nodes[i].branch is not None]
+        decided = {*f.verdicts, *f.settled}
+        ahead = [i for i in below if i not in decided and f.nodes[i].branch is not None]
         return sum(i not in ahead and (i not in f.verdicts or f.verdicts[i].status == "untested") for i in below)
 
     def rank(self) -> None:
         verdict = self.facts.verdicts.get(self.node)
         if self.why.rank is None or verdict is None:
             return
-        found = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+)(?:st|nd|rd|th)", self.why.rank)]
-        self.expect(found == [r for r in (verdict.rank_q, verdict.rank_p) if r is not None], self.why.rank, found)
+        matches = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+)(?:st|nd|rd|th)", self.why.rank)]
+        self.expect(matches == [r for r in (verdict.rank_q, verdict.rank_p) if r is not None], self.why.rank, matches)
 
     def flip(self) -> None:
         flip, verdict = self.why.flip, self.facts.verdicts.get(self.node)
         if flip is None or verdict is None or verdict.u is None:
             return
         text, u, thr = flip.text, verdict.u, verdict.thr
-        if (found := re.fullmatch(rf"rejected from u ≥ ({NUMBER})", text)) or (
-            found := re.match(rf"would be accepted for u < ({NUMBER})", text)
+        if (match := re.fullmatch(rf"rejected from u ≥ ({NUMBER})", text)) or (
+            match := re.match(rf"would be accepted for u < ({NUMBER})", text)
         ):
-            self.number(found[1], thr, text)
+            self.number(match[1], thr, text)
             slack = re.search(rf"slack ≥ ({NUMBER})", text)
             if slack:
                 self.number(slack[1], u - (thr or 0), text)
-        elif found := re.fullmatch(rf"(?:another token for u outside|would be accepted for u in) ({STRETCH})", text):
-            self.span(found[1], verdict.interval, text)
+        elif match := re.fullmatch(rf"(?:another token for u outside|would be accepted for u in) ({STRETCH})", text):
+            self.span(match[1], verdict.interval, text)
         else:
             sure = {"no u rejects it": thr is not None and thr >= 1, "no u accepts it": thr is not None and thr <= 0}
             empty = verdict.interval is not None and verdict.interval[0] == verdict.interval[1]
             self.expect(sure.get(text, text == "no u draws it" and empty), text, thr)
 
-    def span(self, text: str, held: tuple[float, float] | None, said: str) -> None:
+    def span(self, text: str, held: tuple[float, float] | None, message: str) -> None:
         """An interval by its ends, which are seen to be two; or by its width and place."""
-        found = re.fullmatch(rf"\[({NUMBER}), ({NUMBER})\)|a slit of ({NUMBER}) (?:at ({NUMBER})|just .*)", text)
-        self.expect(found is not None and held is not None, said, held)
-        if found is None or held is None:
+        match = re.fullmatch(rf"\[({NUMBER}), ({NUMBER})\)|a slit of ({NUMBER}) (?:at ({NUMBER})|just .*)", text)
+        self.expect(match is not None and held is not None, message, held)
+        if match is None or held is None:
             return
-        for printed, value in zip(found.groups(), (*held, held[1] - held[0], held[0]), strict=True):
+        for printed, value in zip(match.groups(), (*held, held[1] - held[0], held[0]), strict=True):
             if printed is not None:
-                self.number(printed, value, said)
-        self.expect(found[3] is not None or float(found[1]) < float(found[2]), f"empty as printed: {said}", held)
+                self.number(printed, value, message)
+        self.expect(match[3] is not None or float(match[1]) < float(match[2]), f"empty as printed: {message}", held)
 
     # The sentences --------------------------------------------------------------------------------------------------
 
@@ -353,8 +355,8 @@ class Panel:
         """Every rule takes what it knows out of the text; no number may be left."""
         rest = words
         for pattern, rule in _SENTENCES:
-            for found in re.finditer(pattern, rest):
-                rule(self, found)
+            for match in re.finditer(pattern, rest):
+                rule(self, match)
             rest = re.sub(pattern, " ", rest)
         born = self.facts.nodes.get(self.node)
         quiet = re.sub(r"n\d+|(?<=depth )\d+|\d+ levels up|▁?\S*\d+\S*,? (?=levels)", " ", rest)
@@ -368,35 +370,35 @@ class Panel:
         ]
         return not any(re.search(r"\d", text) for text in shown)
 
-    def thr(self, text: str, said: str) -> None:
+    def thr(self, text: str, message: str) -> None:
         verdict = self.facts.verdicts[self.node]
-        assert verdict.thr is not None, said
-        self.expect(percent_as(text, verdict.thr), f"{said}: {text}", verdict.thr)
+        assert verdict.thr is not None, message
+        self.expect(percent_as(text, verdict.thr), f"{message}: {text}", verdict.thr)
 
-    def compared(self, u: str, sign: str, said: str, than: str | None = None) -> None:
+    def compared(self, u: str, sign: str, message: str, than: str | None = None) -> None:
         """`u .9 is not below it`, `u .901 is not below .9`: seen to be so."""
         verdict = self.facts.verdicts[self.node]
-        self.number(u, verdict.u, said)
-        self.expect((verdict.u < verdict.thr) == (sign == ""), said, (verdict.u, verdict.thr))
+        self.number(u, verdict.u, message)
+        self.expect((verdict.u < verdict.thr) == (sign == ""), message, (verdict.u, verdict.thr))
         if than is not None:
-            self.number(than, verdict.thr, said)
-            self.expect((float(u) < float(than)) == (sign == ""), f"false as printed: {said}")
+            self.number(than, verdict.thr, message)
+            self.expect((float(u) < float(than)) == (sign == ""), f"false as printed: {message}")
 
-    def failed(self, text: str | None, said: str) -> None:
+    def failed(self, text: str | None, message: str) -> None:
         """`its 2 siblings failed`."""
         count = len(self.facts.earlier(self.node))
         named = 0 if not text else 1 if "sibling failed" in text else int(re.findall(r"\d+", text)[0])
-        self.expect(named == count, said, count)
+        self.expect(named == count, message, count)
 
     def mass(self) -> tuple[float | None, float]:
         """What a test compared with q."""
         left = self.facts.left(self.node)
         return (self.facts.p(self.node), _SIX) if left is None else left
 
-    def log_r(self, text: str, said: str, node: int | None = None) -> None:
+    def log_r(self, text: str, message: str, node: int | None = None) -> None:
         log = self.facts.log_r(self.node if node is None else node)
         slack = _SIX * max(1.0, abs(log)) if log > -math.inf else 0.0
-        self.number(text, math.exp(log) if log < 700 else math.inf, said, slack)
+        self.number(text, math.exp(log) if log < 700 else math.inf, message, slack)
 
 
 def _p_row(panel: Panel, row: Any) -> None:
@@ -538,153 +540,153 @@ _P = r"([<>]?[\d.]+ %)"
 _AFTER = r"(its sibling failed|its \d+ siblings failed)"
 
 
-def _too_sure(panel: Panel, found: re.Match[str]) -> None:
+def _too_sure(panel: Panel, match: re.Match[str]) -> None:
     mass, slack = panel.mass()
     q = panel.facts.q(panel.node)
-    panel.failed(found["after"], found[0])
-    if found["times"]:
-        panel.expect(bool(mass and q) and printed_as(found["times"], q / mass, 2 * slack), found[0], (q, mass))
-    if found["q"]:
-        panel.number(found["q"], q, found[0], _SIX)
-        panel.number(found["p"], mass, found[0], slack)
+    panel.failed(match["after"], match[0])
+    if match["times"]:
+        panel.expect(bool(mass and q) and printed_as(match["times"], q / mass, 2 * slack), match[0], (q, mass))
+    if match["q"]:
+        panel.number(match["q"], q, match[0], _SIX)
+        panel.number(match["p"], mass, match[0], slack)
 
 
-def _wants(panel: Panel, found: re.Match[str]) -> None:
-    panel.failed(found["after"], found[0])
-    if found["p"]:
-        panel.number(found["p"], panel.facts.p(panel.node), found[0], _SIX)
-        panel.number(found["q"], panel.facts.q(panel.node), found[0], _SIX)
-    panel.expect(panel.facts.verdicts[panel.node].thr == 1, found[0])
+def _wants(panel: Panel, match: re.Match[str]) -> None:
+    panel.failed(match["after"], match[0])
+    if match["p"]:
+        panel.number(match["p"], panel.facts.p(panel.node), match[0], _SIX)
+        panel.number(match["q"], panel.facts.q(panel.node), match[0], _SIX)
+    panel.expect(panel.facts.verdicts[panel.node].thr == 1, match[0])
 
 
-def _named(panel: Panel, found: re.Match[str]) -> None:
-    panel.failed(found["after"], found[0])
-    panel.thr(found["chance"], found[0])
+def _named(panel: Panel, match: re.Match[str]) -> None:
+    panel.failed(match["after"], match[0])
+    panel.thr(match["chance"], match[0])
     mass, slack = panel.mass()
-    panel.expect(mass is not None and percent_as(found["chance"], mass, slack), found[0], mass)
-    panel.compared(found["u"], found["sign"] or "", found[0], found["than"])
+    panel.expect(mass is not None and percent_as(match["chance"], mass, slack), match[0], mass)
+    panel.compared(match["u"], match["sign"] or "", match[0], match["than"])
 
 
-def _falls(panel: Panel, found: re.Match[str]) -> None:
+def _falls(panel: Panel, match: re.Match[str]) -> None:
     verdict, closing = panel.facts.verdicts[panel.node], panel.facts.closing
-    panel.number(found["u"], verdict.u, found[0])
+    panel.number(match["u"], verdict.u, match[0])
     takers = [v for i in panel.facts.place(panel.node) if (v := panel.facts.verdicts.get(i)) and v.status == "accepted"]
     held = takers[0].interval if takers else closing.interval if closing else None
-    panel.span(found["held"], held, found[0])
-    panel.expect(held is not None and verdict.u is not None and held[0] <= verdict.u < held[1], found[0], held)
+    panel.span(match["held"], held, match[0])
+    panel.expect(held is not None and verdict.u is not None and held[0] <= verdict.u < held[1], match[0], held)
 
 
-def _zero_p(panel: Panel, found: re.Match[str]) -> None:
-    panel.expect(panel.facts.p(panel.node) == 0, found[0], panel.facts.p(panel.node))
+def _zero_p(panel: Panel, match: re.Match[str]) -> None:
+    panel.expect(panel.facts.p(panel.node) == 0, match[0], panel.facts.p(panel.node))
 
 
-def _zero_left(panel: Panel, found: re.Match[str]) -> None:
+def _zero_left(panel: Panel, match: re.Match[str]) -> None:
     left = panel.facts.left(panel.node)
-    panel.expect(left is not None and left[0] == 0, found[0], left)
-    if "p" in found.groupdict() and found["p"]:
-        panel.number(found["p"], panel.facts.p(panel.node), found[0], _SIX)
+    panel.expect(left is not None and left[0] == 0, match[0], left)
+    if "p" in match.groupdict() and match["p"]:
+        panel.number(match["p"], panel.facts.p(panel.node), match[0], _SIX)
 
 
-def _zero_chain(panel: Panel, found: re.Match[str]) -> None:
+def _zero_chain(panel: Panel, match: re.Match[str]) -> None:
     """ "impossible under the target": some token up to here has p = 0."""
     ps = [panel.facts.p(i) for i in panel.facts.path(panel.node)]
-    panel.expect(0 in ps, found[0], ps)
+    panel.expect(0 in ps, match[0], ps)
 
 
-def _survives(panel: Panel, found: re.Match[str]) -> None:
-    panel.thr(found[1], found[0])
+def _survives(panel: Panel, match: re.Match[str]) -> None:
+    panel.thr(match[1], match[0])
 
 
-def _zero_thr(panel: Panel, found: re.Match[str]) -> None:
-    panel.expect(panel.facts.verdicts[panel.node].thr == 0, found[0], panel.facts.verdicts[panel.node].thr)
+def _zero_thr(panel: Panel, match: re.Match[str]) -> None:
+    panel.expect(panel.facts.verdicts[panel.node].thr == 0, match[0], panel.facts.verdicts[panel.node].thr)
 
 
-def _sure_thr(panel: Panel, found: re.Match[str]) -> None:
-    panel.expect(panel.facts.verdicts[panel.node].thr == 1, found[0], panel.facts.verdicts[panel.node].thr)
-    panel.log_r(found["r"], found[0])
+def _sure_thr(panel: Panel, match: re.Match[str]) -> None:
+    panel.expect(panel.facts.verdicts[panel.node].thr == 1, match[0], panel.facts.verdicts[panel.node].thr)
+    panel.log_r(match["r"], match[0])
 
 
-def _weighed(panel: Panel, found: re.Match[str]) -> None:
+def _weighed(panel: Panel, match: re.Match[str]) -> None:
     """The prefix, its weight, the two masses of its branch and the keep chance they make."""
     f, chain, thr = panel.facts, panel.facts.chains.get(panel.node), panel.facts.verdicts[panel.node].thr
-    said = found[0]
-    panel.log_r(found["r"], said)
-    panel.number(found["c"], math.exp(f.log_c(panel.node)), said, 1e-4)
-    if found["peak"]:
-        panel.number(found["peak"], math.exp(f.log_r(panel.node) - f.log_c(panel.node)), said, 1e-4)
-        top = f.path(panel.node)[int(found["at"]) - 1]
-        panel.log_r(found["peak"], said, top)
-    if found["none"]:
-        panel.expect(chain is not None and chain.d_pq == 0 and thr == 0, said, thr)
+    words = match[0]
+    panel.log_r(match["r"], words)
+    panel.number(match["c"], math.exp(f.log_c(panel.node)), words, 1e-4)
+    if match["peak"]:
+        panel.number(match["peak"], math.exp(f.log_r(panel.node) - f.log_c(panel.node)), words, 1e-4)
+        top = f.path(panel.node)[int(match["at"]) - 1]
+        panel.log_r(match["peak"], words, top)
+    if match["none"]:
+        panel.expect(chain is not None and chain.d_pq == 0 and thr == 0, words, thr)
         return
-    panel.expect(chain is not None, said)
+    panel.expect(chain is not None, words)
     if chain is not None:
-        panel.number(found["plus"], chain.d_pq, said)
-        panel.number(found["minus"], chain.d_qp, said)
-        panel.number(found["keep"], thr, said)
-        panel.expect(abs((chain.d_pq or 0) / (chain.d_qp or 1) - (thr or 0)) <= 1e-4 * (thr or 0), said, thr)
+        panel.number(match["plus"], chain.d_pq, words)
+        panel.number(match["minus"], chain.d_qp, words)
+        panel.number(match["keep"], thr, words)
+        panel.expect(abs((chain.d_pq or 0) / (chain.d_qp or 1) - (thr or 0)) <= 1e-4 * (thr or 0), words, thr)
 
 
-def _last(panel: Panel, found: re.Match[str]) -> None:
-    panel.number(found["c"], panel.facts.verdicts[panel.node].thr, found[0])
-    panel.number(found["c"], math.exp(panel.facts.log_c(panel.node)), found[0], 1e-4)
-    if found["peak"]:
-        panel.log_r(found["peak"], found[0], panel.facts.path(panel.node)[int(found["at"]) - 1])
+def _last(panel: Panel, match: re.Match[str]) -> None:
+    panel.number(match["c"], panel.facts.verdicts[panel.node].thr, match[0])
+    panel.number(match["c"], math.exp(panel.facts.log_c(panel.node)), match[0], 1e-4)
+    if match["peak"]:
+        panel.log_r(match["peak"], match[0], panel.facts.path(panel.node)[int(match["at"]) - 1])
 
 
-def _uncapped(panel: Panel, found: re.Match[str]) -> None:
-    panel.number(found["r"], panel.facts.verdicts[panel.node].thr, found[0])
-    if "c" in found.groupdict():
-        panel.number(found["c"], math.exp(panel.facts.log_c(panel.node)), found[0], 1e-4)
+def _uncapped(panel: Panel, match: re.Match[str]) -> None:
+    panel.number(match["r"], panel.facts.verdicts[panel.node].thr, match[0])
+    if "c" in match.groupdict():
+        panel.number(match["c"], math.exp(panel.facts.log_c(panel.node)), match[0], 1e-4)
 
 
-def _naive(panel: Panel, found: re.Match[str]) -> None:
+def _naive(panel: Panel, match: re.Match[str]) -> None:
     chain, thr = panel.facts.chains[panel.node], panel.facts.verdicts[panel.node].thr
-    panel.log_r(found["r"], found[0])
-    panel.number(found["plus"], chain.dhat_pq, found[0])
-    panel.number(found["minus"], chain.dhat_qp, found[0])
-    panel.number(found["keep"], thr, found[0])
+    panel.log_r(match["r"], match[0])
+    panel.number(match["plus"], chain.dhat_pq, match[0])
+    panel.number(match["minus"], chain.dhat_qp, match[0])
+    panel.number(match["keep"], thr, match[0])
 
 
-def _draw_end(panel: Panel, found: re.Match[str]) -> None:
-    panel.compared(found["u"], found["sign"] or "", found[0], None if found["than"] == "it" else found["than"])
+def _draw_end(panel: Panel, match: re.Match[str]) -> None:
+    panel.compared(match["u"], match["sign"] or "", match[0], None if match["than"] == "it" else match["than"])
 
 
-def _alone(panel: Panel, found: re.Match[str]) -> None:
+def _alone(panel: Panel, match: re.Match[str]) -> None:
     verdict = panel.facts.verdicts[panel.node]
-    panel.number(found["u"], verdict.u, found[0])
-    panel.number(found["h"], verdict.thr, found[0])
-    panel.expect((verdict.u or 0) >= (verdict.thr or 0), found[0])
+    panel.number(match["u"], verdict.u, match[0])
+    panel.number(match["h"], verdict.thr, match[0])
+    panel.expect((verdict.u or 0) >= (verdict.thr or 0), match[0])
 
 
-def _slack(panel: Panel, found: re.Match[str]) -> None:
+def _slack(panel: Panel, match: re.Match[str]) -> None:
     p, q = panel.facts.p(panel.node), panel.facts.q(panel.node)
     verdict = panel.facts.verdicts[panel.node]
     assert p is not None
-    panel.expect((q is not None) == (found["name"] == "p/q"), found[0], q)
+    panel.expect((q is not None) == (match["name"] == "p/q"), match[0], q)
     ratio = p if q is None else p / q
-    panel.number(found["ratio"], min(1.0, ratio), found[0], 2 * _SIX)
-    panel.number(found["thr"], verdict.thr, found[0])
-    panel.expect((verdict.u < min(1.0, ratio)) == (found["would"] == "would"), found[0])
+    panel.number(match["ratio"], min(1.0, ratio), match[0], 2 * _SIX)
+    panel.number(match["thr"], verdict.thr, match[0])
+    panel.expect((verdict.u < min(1.0, ratio)) == (match["would"] == "would"), match[0])
 
 
-def _twin(panel: Panel, found: re.Match[str]) -> None:
-    panel.expect(panel.facts.judged(panel.node) == int(found[1]), found[0], panel.facts.judged(panel.node))
+def _twin(panel: Panel, match: re.Match[str]) -> None:
+    panel.expect(panel.facts.judged(panel.node) == int(match[1]), match[0], panel.facts.judged(panel.node))
 
 
-def _here(panel: Panel, found: re.Match[str]) -> None:
+def _here(panel: Panel, match: re.Match[str]) -> None:
     test = panel.facts.twin_test(panel.node)
-    panel.expect(test is not None, found[0])
+    panel.expect(test is not None, match[0])
     if test is not None:
-        panel.number(found["u"], test.u, found[0])
-        panel.number(found["h"], test.thr, found[0])
-        panel.expect((test.u < test.thr) == (not found["sign"]), found[0])
-        panel.expect(test.node == int(found["twin"]), found[0], test.node)
+        panel.number(match["u"], test.u, match[0])
+        panel.number(match["h"], test.thr, match[0])
+        panel.expect((test.u < test.thr) == (not match["sign"]), match[0])
+        panel.expect(test.node == int(match["twin"]), match[0], test.node)
 
 
-def _odds(panel: Panel, found: re.Match[str]) -> None:
+def _odds(panel: Panel, match: re.Match[str]) -> None:
     cum = panel.facts.nodes[panel.node].src.get("cum")
-    panel.number(found[1], math.exp(min(0.0, cum)), found[0])
+    panel.number(match[1], math.exp(min(0.0, cum)), match[0])
 
 
 _U = rf"u (?P<u>{NUMBER})"
@@ -759,9 +761,9 @@ _SENTENCES: list[tuple[str, Callable[[Panel, re.Match[str]], None]]] = [
     (rf"The draft gave its path ({NUMBER})", _odds),
     (
         r"so \d+ carried rounds follow|node budget \(\d+\)|Drafted on branch \d+|the test at depth \d+ passed",
-        lambda panel, found: None,
+        lambda panel, message: None,
     ),
-    (r"It comes from .*", lambda panel, found: None),  # of the drafter's own records: tests/view/test_rank_words.py
+    (r"It comes from .*", lambda panel, message: None),  # of the drafter's own records: tests/view/test_rank_words.py
 ]
 
 
@@ -776,16 +778,16 @@ def _closing(why: Any, facts: Facts, out: list[str]) -> None:
         if row.label == "u" and row.note:
             panel.span(row.note, closing.interval, row.note)
     for pattern, value in ((rf"with chance {_P}", p), (rf", which had {_P} of that", share)):
-        if found := re.search(pattern, why.words):
-            panel.expect(value is not None and percent_as(found[1], value, _SIX), found[0], value)
-    if found := re.search(rf"\(u ({NUMBER}) falls in ({STRETCH})\)", why.words):
-        panel.number(found[1], closing.u, found[0])
-        panel.span(found[2], closing.interval, found[0])
+        if match := re.search(pattern, why.words):
+            panel.expect(value is not None and percent_as(match[1], value, _SIX), match[0], value)
+    if match := re.search(rf"\(u ({NUMBER}) falls in ({STRETCH})\)", why.words):
+        panel.number(match[1], closing.u, match[0])
+        panel.span(match[2], closing.interval, match[0])
     if why.residual is None or facts.temperature == 0:
         return
-    told = re.search(rf"(?:mass|not drafted:) ({NUMBER})$", why.residual.title)
-    if told:
-        panel.number(told[1], closing.mass, why.residual.title)
+    mass = re.search(rf"(?:mass|not drafted:) ({NUMBER})$", why.residual.title)
+    if mass:
+        panel.number(mass[1], closing.mass, why.residual.title)
         several = len({i for i in facts.nodes if i in facts.verdicts and facts.verdicts[i].logq is not None}) > 1
         formula = "c·p − q" in why.residual.title and facts.header.verifier in ("multi_hsd", "multi_traversal")
         panel.expect(not (several and formula and len(facts.place(min(facts.nodes))) > 1), why.residual.title)

@@ -40,24 +40,24 @@ def records(run: Run) -> list[ev.Adapt]:
 
 
 def test_every_query_has_its_step(run: Run) -> None:
-    found = panel(run)
-    made = records(run)
-    assert [place and place.index for place in found.queries.places] == [q.rounds[-1].index for q in run.queries]
+    screen = panel(run)
+    steps = records(run)
+    assert [place and place.index for place in screen.queries.places] == [q.rounds[-1].index for q in run.queries]
     columns = {
         "query": list(range(6)),
-        "domain": [record.domain for record in made],
-        "tok/round": [record.mean_acceptance_length for record in made],
-        "done": [record.action for record in made],
-        "why": [record.reason for record in made],
-        "": ["taken back" * record.reverted for record in made],
-        "so far": pytest.approx([sum(other.regret or 0.0 for other in made[: k + 1]) for k in range(6)]),
+        "domain": [record.domain for record in steps],
+        "tok/round": [record.mean_acceptance_length for record in steps],
+        "done": [record.action for record in steps],
+        "why": [record.reason for record in steps],
+        "": ["taken back" * record.reverted for record in steps],
+        "so far": pytest.approx([sum(other.regret or 0.0 for other in steps[: k + 1]) for k in range(6)]),
     }
-    assert {head: found.queries.column(head) for head in columns} == columns
-    spent, regret = found.ledger.curves
-    assert spent.ys == tuple(record.spent for record in made)
-    assert list(regret.ys) == found.queries.column("so far")
-    assert found.stream.curves[0].ys == tuple(record.mean_acceptance_length for record in made)
-    rows = {row.label: row.value for row in found.summary.rows}
+    assert {head: screen.queries.column(head) for head in columns} == columns
+    spent, regret = screen.ledger.curves
+    assert spent.ys == tuple(record.spent for record in steps)
+    assert list(regret.ys) == screen.queries.column("so far")
+    assert screen.stream.curves[0].ys == tuple(record.mean_acceptance_length for record in steps)
+    rows = {row.label: row.value for row in screen.summary.rows}
     assert (rows["queries"], rows["weights"]) == ("6", "version 5")
     assert int(rows["taken back"]) == sum(record.reverted for record in records(run)) > 0
 
@@ -65,10 +65,10 @@ def test_every_query_has_its_step(run: Run) -> None:
 @pytest.mark.parametrize("q", [0, 3])
 def test_actions_are_those_of_the_query_on_screen(run: Run, q: int) -> None:
     index = run.queries[q].rounds[0].index
-    found = panel(run, index)
-    assert (found.queries.cursor, found.stream.cursor) == (q, q)
-    assert len(found.actions) == len(records(run)[q].arms) == 2
-    for words, record in zip([each.text for each in found.actions], records(run)[q].arms, strict=True):
+    screen = panel(run, index)
+    assert (screen.queries.cursor, screen.stream.cursor) == (q, q)
+    assert len(screen.actions) == len(records(run)[q].arms) == 2
+    for words, record in zip([action.text for action in screen.actions], records(run)[q].arms, strict=True):
         assert words.startswith(f"{'▶' if record.action == records(run)[q].action else ' '} {record.action} (")
         assert f"at least {short_seconds(record.lcb)}, " in words
         assert ("at most ∞" in words) == (record.ucb is None)
@@ -79,15 +79,15 @@ def test_actions_are_shown_when_nothing_was_done(run: Run) -> None:
     for event in events:
         if isinstance(event, ev.Adapt):
             event.action, event.reason = "skip", "skip"
-    found = panel(fold(events))
-    assert len(found.actions) == 2
-    assert not any(words.text.startswith("▶") for words in found.actions)
-    assert "learn nothing" in found.words
+    screen = panel(fold(events))
+    assert len(screen.actions) == 2
+    assert not any(words.text.startswith("▶") for words in screen.actions)
+    assert "learn nothing" in screen.words
 
 
 def test_what_was_taken_back_is_said(run: Run) -> None:
-    found = panel(run).stream
-    for words, mark, record in zip(found.notes, found.curves[0].marks, records(run), strict=True):
+    screen = panel(run).stream
+    for words, mark, record in zip(screen.notes, screen.curves[0].marks, records(run), strict=True):
         assert ("taken back" in words) == record.reverted
         assert (mark == "rejected") == record.reverted
 
@@ -99,14 +99,14 @@ def test_a_recording_without_arms_still_says_what_was_taken() -> None:
         if isinstance(event, ev.Adapt):
             event.arms = []
             event.action, event.reason = "head", "explore"
-    found = panel(fold(events))
-    assert not found.actions
-    assert "Chosen: head" in found.words
+    screen = panel(fold(events))
+    assert not screen.actions
+    assert "Chosen: head" in screen.words
 
 
 def test_hostile_domain_names_are_escaped() -> None:
-    found = panel(fold(rank_events(queries=1, learns=True, domains=("\x1b[31mred",))))
-    assert "\x1b" not in str(found.queries.column("domain"))
+    screen = panel(fold(rank_events(queries=1, learns=True, domains=("\x1b[31mred",))))
+    assert "\x1b" not in str(screen.queries.column("domain"))
 
 
 def test_where_nothing_learns_it_says_what_would() -> None:

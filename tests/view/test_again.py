@@ -32,11 +32,11 @@ def test_the_rule_of_the_run_says_what_was_recorded_and_others_stand_beside_it()
     seen = 0
     for record in run.rounds:
         for node, verdict in record.verdicts.items():
-            found = node_again(run, record, node)
-            assert found.rules[0].own
-            assert found.rules[0].mark == verdict.status
-            assert {"tokenwise", "blockwise"} <= {rule.verifier for rule in found.rules}
-            assert found.u == (verdict.u if verdict.order is not None else None)
+            decision = node_again(run, record, node)
+            assert decision.rules[0].own
+            assert decision.rules[0].mark == verdict.status
+            assert {"tokenwise", "blockwise"} <= {rule.verifier for rule in decision.rules}
+            assert decision.u == (verdict.u if verdict.order is not None else None)
             seen += 1
     assert seen > 5
 
@@ -49,7 +49,7 @@ def test_a_test_with_a_u_on_the_other_side_goes_the_other_way() -> None:
             if verdict.order is None or verdict.thr is None or verdict.u is None or not 1e-6 < verdict.thr < 1 - 1e-6:
                 continue
             again = with_u(run, record, node, float(least_u(0.0, verdict.thr, verdict.u)))
-            here = next(each for each in again.nodes if each.node == node)
+            here = next(wanted for wanted in again.nodes if wanted.node == node)
             assert here.now is not None
             assert (here.now == "accepted") == (verdict.status != "accepted")
             turned += 1
@@ -77,11 +77,11 @@ def test_of_the_last_token_the_panel_and_the_question_name_one_draw() -> None:
         panel = explain.why(
             run, RoundTree(record), CLOSING, Moment(Phase.COMMIT, 9, record.verdicts, None, frozenset(), True, True)
         )
-        said = node_again(run, record, CLOSING).no_u
+        decision = node_again(run, record, CLOSING).no_u
         if (held := record.closing and record.closing.interval) is None:
             continue
         n += 1
         (u,) = (row for row in panel.rows if row.label == "u")
         assert panel.otherwise == f"another token for u outside {u.note}"
-        assert said == f"u {u.value} drew this last token; for u outside {u.note} it would have been another", held
+        assert decision == f"u {u.value} drew this last token; for u outside {u.note} it would have been another", held
     assert n > 5

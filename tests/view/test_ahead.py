@@ -23,9 +23,9 @@ def frame(run: Run, index: int, node: int) -> Frame:
 
 
 def mark(run: Run, index: int, node: int) -> str:
-    found = frame(run, index, node).tree.node(node)
-    assert found is not None
-    return found.mark
+    shown_node = frame(run, index, node).tree.node(node)
+    assert shown_node is not None
+    return shown_node.mark
 
 
 def words(run: Run, index: int, node: int) -> str:

@@ -123,12 +123,12 @@ def test_what_is_wrong_is_said_in_one_line(text: str, reason: str) -> None:
 @settings(max_examples=400, deadline=None)
 @given(text=st.text(max_size=60) | st.text(alphabet="pqu<>=!&|()+-*/~. 0139'\"depthnot", max_size=80))
 def test_whatever_is_typed_it_answers(text: str) -> None:
-    said = None
+    reason = None
     try:
         assert isinstance(parsed(text, KNOWN), Filter)
     except SpecvizError as error:
-        said = str(error)
-    assert said is None or len(said.splitlines()) == 1
+        reason = str(error)
+    assert reason is None or len(reason.splitlines()) == 1
 
 
 def expressions() -> st.SearchStrategy[str]:
@@ -176,7 +176,7 @@ def test_logic_holds_for_every_filter(run: Run, text: str) -> None:
 def test_a_search_finds_every_match_once_and_comes_round(run: Run, text: str, by: int) -> None:
     wanted = filter_for(run, text)
     every = found(run, text)
-    place = sorted(every, key=lambda each: (each[0], -1 if each[1] is None else each[1]))
+    place = sorted(every, key=lambda spot: (spot[0], -1 if spot[1] is None else spot[1]))
     start = place[len(place) // 2] if place else (3, None)
     order = [match for match in search(run, wanted, *start, by) if match is not None]
     assert {(match.index, match.node) for match in order} == every

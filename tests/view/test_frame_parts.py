@@ -216,8 +216,8 @@ def test_what_is_sent_and_what_is_chosen_after_it_are_told_apart() -> None:
 
 def test_pending_names_a_knob_by_what_stands_in_the_bar() -> None:
     events = make_events(temperature=0.8, seed=1)
-    for told, words in ((events[:-1], "pending d_max 3→7"), (events, "next run: d_max 3→7")):
-        assert Player(fold(told)).frame(Options(staged={"d_max": 7})).knobs.pending == words
+    for events_so_far, words in ((events[:-1], "pending d_max 3→7"), (events, "next run: d_max 3→7")):
+        assert Player(fold(events_so_far)).frame(Options(staged={"d_max": 7})).knobs.pending == words
 
 
 def test_changes_of_one_round_are_all_named() -> None:

@@ -32,21 +32,21 @@ def lanes(run: Run, index: int, phase: Phase = Phase.COMMIT, step: int = 0, **op
     options = {"clock": "model", **options}
     whole = {name: options.pop(name) for name in ("selected", "folding", "ascii") if name in options}
     chosen = LanesPanel.choose(Options(**whole), **options)
-    found = LanesPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
-    assert found is not None
-    return found
+    panel = LanesPanel.of(FrameBuilder(run).frame(Cursor(index, phase, step), chosen, Feed()))
+    assert panel is not None
+    return panel
 
 
-def chart(found: LanesModel) -> Chart:
-    assert found.chart is not None
-    assert found.chart.missing is None
-    return found.chart
+def chart(panel: LanesModel) -> Chart:
+    assert panel.chart is not None
+    assert panel.chart.missing is None
+    return panel.chart
 
 
-def stretches(found: Chart, lane: str, index: int, idle: bool = False) -> list[tuple[float, float]]:
+def stretches(bars: Chart, lane: str, index: int, idle: bool = False) -> list[tuple[float, float]]:
     """The stretches of a lane in a round, touching ones joined."""
     out: list[tuple[float, float]] = []
-    for block in found.blocks:
+    for block in bars.blocks:
         if block.lane == lane and block.at[0] == index and (block.kind == "idle") == idle:
             joined = bool(out) and abs(out[-1][1] - block.t0) < 1e-9
             out[-1:] = [(out[-1][0], block.t1)] if joined else [*out[-1:], (block.t0, block.t1)]
@@ -54,20 +54,20 @@ def stretches(found: Chart, lane: str, index: int, idle: bool = False) -> list[t
 
 
 def test_the_worked_trace_in_model_time() -> None:
-    found = chart(lanes(branched(), 2))
-    assert stretches(found, "draft", 0) == [(0.0, 6.0)]  # three looks, then three forwards beside the target
-    assert stretches(found, "target", 0) == [(3.0, 7.0)]
-    assert stretches(found, "target", 0, idle=True) == [(0.0, 3.0)]
-    assert stretches(found, "draft", 0, idle=True) == [(6.0, 7.0)]
+    bars = chart(lanes(branched(), 2))
+    assert stretches(bars, "draft", 0) == [(0.0, 6.0)]  # three looks, then three forwards beside the target
+    assert stretches(bars, "target", 0) == [(3.0, 7.0)]
+    assert stretches(bars, "target", 0, idle=True) == [(0.0, 3.0)]
+    assert stretches(bars, "draft", 0, idle=True) == [(6.0, 7.0)]
     for index, start in ((1, 7.0), (2, 11.0)):
-        assert stretches(found, "draft", index) == stretches(found, "target", index) == [(start, start + 4)]
-    assert [(span.t0, span.t1) for span in found.rounds] == [(0.0, 7.0), (7.0, 11.0), (11.0, 15.0)]
+        assert stretches(bars, "draft", index) == stretches(bars, "target", index) == [(start, start + 4)]
+    assert [(span.t0, span.t1) for span in bars.rounds] == [(0.0, 7.0), (7.0, 11.0), (11.0, 15.0)]
 
 
 def test_busy_and_idle_fill_both_lanes() -> None:
-    found = chart(lanes(branched(), 2))
+    bars = chart(lanes(branched(), 2))
     for lane in ("target", "draft"):
-        assert sum(block.took for block in found.blocks if block.lane == lane) == pytest.approx(found.t1 - found.t0)
+        assert sum(block.took for block in bars.blocks if block.lane == lane) == pytest.approx(bars.t1 - bars.t0)
 
 
 def test_without_measured_costs_the_modelled_clock_says_that_they_are_assumed() -> None:
@@ -75,8 +75,8 @@ def test_without_measured_costs_the_modelled_clock_says_that_they_are_assumed() 
     assert "assumed" in chart(lanes(branched(calibrated=False), 2)).clock_text
 
 
-def blocks_of(found: Chart, node: int, lane: str) -> list[LaneBlock]:
-    return [block for block in found.blocks if node in block.nodes and block.lane == lane]
+def blocks_of(bars: Chart, node: int, lane: str) -> list[LaneBlock]:
+    return [block for block in bars.blocks if node in block.nodes and block.lane == lane]
 
 
 def test_a_fate_is_told_in_the_round_that_settles_it() -> None:
@@ -91,24 +91,24 @@ def test_a_fate_is_told_in_the_round_that_settles_it() -> None:
 
 
 def test_lanes_of_lost_branches_are_void_and_the_hit_one_is_kept() -> None:
-    found = chart(lanes(branched(), 0))
+    bars = chart(lanes(branched(), 0))
     for branch in (0, 2, 3):
-        assert all(block.void for block in found.blocks if block.lane == f"branch {branch}")
-    (first,) = blocks_of(found, 3, "branch 1")
+        assert all(block.void for block in bars.blocks if block.lane == f"branch {branch}")
+    (first,) = blocks_of(bars, 3, "branch 1")
     assert (first.void, first.kept) == (False, True)
-    (batch,) = blocks_of(found, 3, "draft")
+    (batch,) = blocks_of(bars, 3, "draft")
     assert batch.useful == pytest.approx(1 / 4), "one of four branch tokens became text"
 
 
 def test_arrows_lead_to_the_forwards_a_verdict_voided() -> None:
     run = branched()
-    found = chart(lanes(run, 2))
-    by_round = {arrow.round: arrow for arrow in found.arrows}
+    bars = chart(lanes(run, 2))
+    by_round = {arrow.round: arrow for arrow in bars.arrows}
     assert set(by_round) == {2, 3}, "branches that lost to a hit are no rollback"
     for number, arrow in by_round.items():
-        assert found.blocks[arrow.source].kind == "verify"
-        assert found.blocks[arrow.source].round == number
-        voided = {node for k in arrow.targets for node in found.blocks[k].nodes}
+        assert bars.blocks[arrow.source].kind == "verify"
+        assert bars.blocks[arrow.source].round == number
+        voided = {node for k in arrow.targets for node in bars.blocks[k].nodes}
         record = run.rounds[number - 1]
         settled = {node for settle in record.every(ev.Settle) for node, fate in settle.fates if fate != "accepted"}
         assert settled <= voided
@@ -119,9 +119,9 @@ def test_arrows_lead_to_the_forwards_a_verdict_voided() -> None:
 def test_the_selected_node_is_the_block_under_the_cursor() -> None:
     run = branched()
     for node in (0, 3, 6):
-        found = chart(lanes(run, 0, selected=node))
-        assert found.cursor is not None
-        assert node in found.blocks[found.cursor].nodes
+        bars = chart(lanes(run, 0, selected=node))
+        assert bars.cursor is not None
+        assert node in bars.blocks[bars.cursor].nodes
     root = chart(lanes(run, 0, selected=-1))
     assert root.cursor is not None
     assert root.blocks[root.cursor].kind == "verify"
@@ -132,12 +132,12 @@ def test_the_selected_node_is_the_block_under_the_cursor() -> None:
 
 
 def test_confidence_stands_against_its_bound() -> None:
-    found = lanes(branched(), 0).steps
-    assert [step.stopped for step in found] == [False, False, True]
-    assert [step.bound for step in found] == [0.3] * 3
-    assert found[2].text == ".200 < .300"
-    assert found[2].node is None
-    assert [step.fate for step in found[:2]] == ["became text", "became text"]
+    looks = lanes(branched(), 0).steps
+    assert [step.stopped for step in looks] == [False, False, True]
+    assert [step.bound for step in looks] == [0.3] * 3
+    assert looks[2].text == ".200 < .300"
+    assert looks[2].node is None
+    assert [step.fate for step in looks[:2]] == ["became text", "became text"]
 
 
 def test_the_fan_tells_k_mass_and_survivor() -> None:
@@ -183,9 +183,9 @@ def test_words_of_blocks() -> None:
     run = branched()
 
     def words(index: int, at: tuple[int, str, int]) -> str:
-        found = lanes(run, index, block=at).block
-        assert found is not None
-        return found.words
+        block = lanes(run, index, block=at).block
+        assert block is not None
+        return block.words
 
     assert "kept 3 drafted tokens" in words(0, (0, "target", 1)) or "kept 3 drafted tokens" in words(
         0, (0, "target", 0)
@@ -209,11 +209,11 @@ def test_only_what_has_happened_is_drawn() -> None:
 
 def test_the_measured_clock_shows_the_spans_and_nothing_else() -> None:
     run = fold(make_events(temperature=0.8, new_tokens=30))
-    found = chart(lanes(run, 3, clock="measured"))
+    bars = chart(lanes(run, 3, clock="measured"))
     spans = [span for record in run.rounds[:4] for span in record.spans]
-    working = [block for block in found.blocks if block.kind != "idle"]
+    working = [block for block in bars.blocks if block.kind != "idle"]
     assert sorted(round(block.took * 1e9) for block in working) == sorted(span.dur_ns for span in spans)
-    assert "measured" in found.clock_text
+    assert "measured" in bars.clock_text
     ordered = sorted(working, key=lambda block: block.t0)
     assert all(a.t1 <= b.t0 + 1e-9 for a, b in pairwise(ordered)), "one process, nothing overlaps"
 
@@ -241,20 +241,20 @@ def test_time_for_which_a_viewer_held_the_core_is_nobodys_idle_time() -> None:
 def test_a_draft_that_was_cut_is_void_from_there_on() -> None:
     run = fold(make_events(temperature=0.8, new_tokens=60, noise=0.6))
     cut = next(r for r in run.rounds if r.end and 0 < r.end.n_accepted < r.end.n_drafted)
-    found = chart(lanes(run, cut.index, clock="measured"))
-    (block,) = [b for b in found.blocks if b.lane == "draft" and b.at[0] == cut.index and b.kind == "draft"]
+    bars = chart(lanes(run, cut.index, clock="measured"))
+    (block,) = [b for b in bars.blocks if b.lane == "draft" and b.at[0] == cut.index and b.kind == "draft"]
     assert cut.end is not None
     assert block.useful == cut.end.n_accepted / cut.end.n_drafted
-    assert cut.r in {arrow.round for arrow in found.arrows}
+    assert cut.r in {arrow.round for arrow in bars.arrows}
 
 
 def test_a_self_drafting_round_has_fates_but_no_modelled_clock() -> None:
     run = fold(exit_events())
     cut = next(r.index for r in run.rounds if r.end and r.end.n_accepted < r.end.n_drafted)
-    found = lanes(run, cut, clock="model")
-    assert found.chart is not None
-    assert "own prediction on screen Layers" in (found.chart.missing or "")
-    fates = [step.fate for step in found.steps]
+    panel = lanes(run, cut, clock="model")
+    assert panel.chart is not None
+    assert "own prediction on screen Layers" in (panel.chart.missing or "")
+    fates = [step.fate for step in panel.steps]
     kept = run.rounds[cut].end
     assert kept is not None
     assert fates.count("became text") == kept.n_accepted

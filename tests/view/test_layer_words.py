@@ -32,19 +32,19 @@ def test_a_stop_says_why_and_what_it_earned() -> None:
     for column in heat_of(layers(run, len(run.rounds) - 1)).columns:
         if column.exit_layer is None:
             continue
-        said = words(run, column.index, column.row, column.exit_layer)
-        assert "≥ τ .750" in said
-        assert ("Wrong: the target chose" in said) == (column.wrong is True)
-        assert (f"Right: {column.exit_layer} calls paid, 8 earned" in said) == (column.wrong is False)
+        sentences = words(run, column.index, column.row, column.exit_layer)
+        assert "≥ τ .750" in sentences
+        assert ("Wrong: the target chose" in sentences) == (column.wrong is True)
+        assert (f"Right: {column.exit_layer} calls paid, 8 earned" in sentences) == (column.wrong is False)
         seen.add(column.wrong)
     assert seen == {True, False}
 
 
 def test_skipped_layers_are_never_called_saved_arithmetic() -> None:
     run = golden([2, 3, 2], 6, 4, 3)
-    said = words(run, 0, 0, 3)
-    assert "took it along" in said
-    assert "not saved arithmetic" in said
+    sentences = words(run, 0, 0, 3)
+    assert "took it along" in sentences
+    assert "not saved arithmetic" in sentences
     assert "all rows" in words(run, 0, 3, 6) or "The top" in words(run, 0, 3, 6)
 
 
@@ -90,23 +90,23 @@ def test_a_rejected_row_has_lost_its_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "level", "said"),
+    ("method", "level", "sentences"),
     [
         ("draft", "full", "specviz run --method specbound"),
         ("specbound", "none", "level none"),
         ("specbound", "full", "no climbs"),
     ],
 )
-def test_an_empty_screen_gives_the_reason(method: str, level: str, said: str) -> None:
+def test_an_empty_screen_gives_the_reason(method: str, level: str, sentences: str) -> None:
     run = golden([], 6, 4, 0)
     assert run.header is not None
     of_kind(run.header, method).level = level  # type: ignore[assignment]
     _without_exits(run.rounds[0])
-    assert said in (layers(run).missing or "")
+    assert sentences in (layers(run).missing or "")
 
 
 def test_time_is_compared_with_the_prediction() -> None:
-    found = layers(fold(exit_events()), 3).timing
-    assert found.startswith("predicted ")
-    assert found.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
+    timing = layers(fold(exit_events()), 3).timing
+    assert timing.startswith("predicted ")
+    assert timing.endswith("(+10 %)"), "the stages of this trace take a tenth longer than predicted"
     assert layers(fold(exit_events(setting=ExitKnobs(tau=1.01, d_max=5, layers=(3, 5)))), 0).heat is not None

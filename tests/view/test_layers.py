@@ -26,23 +26,23 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("exits", "n_layers", "d_max", "widths"), GOLDEN)
 def test_golden_vectors(exits: list[int], n_layers: int, d_max: int, widths: list[str]) -> None:
-    found = layers(golden(exits, n_layers, d_max, len(exits)))
-    assert found.stairs is not None
-    rows = found.stairs.table.column("rows in its calls")
+    panel = layers(golden(exits, n_layers, d_max, len(exits)))
+    assert panel.stairs is not None
+    rows = panel.stairs.table.column("rows in its calls")
     assert [str(row).replace(", ", "") for row in rows] == widths
-    cells = [cell for column in heat_of(found).columns for cell in column.cells]
+    cells = [cell for column in heat_of(panel).columns for cell in column.cells]
     assert len(cells) == (len(exits) + 1) * n_layers
     assert all(cell.kind is not None for cell in cells), "every row passes every layer once"
-    assert found.stairs.steps[-1].depths == (n_layers,) * (len(exits) + 1)
+    assert panel.stairs.steps[-1].depths == (n_layers,) * (len(exits) + 1)
 
 
 def test_how_cells_came_about_in_the_worked_example() -> None:
-    found = layers(golden([2, 3, 2], 6, 4, 3))
-    kinds = ["".join((cell.kind or "?")[0] for cell in column.cells) for column in heat_of(found).columns]
+    panel = layers(golden([2, 3, 2], 6, 4, 3))
+    kinds = ["".join((cell.kind or "?")[0] for cell in column.cells) for column in heat_of(panel).columns]
     assert kinds == ["oocass", "oooass", "ooaass", "aaaass"]  # own, catch_up, align, sweep
-    assert found.stairs is not None
-    assert [step.depths for step in found.stairs.steps] == [(2,), (3, 3), (3, 3, 2), (6, 6, 6, 6)]
-    assert found.stairs.table.column("took along")[1] == "0"
+    assert panel.stairs is not None
+    assert [step.depths for step in panel.stairs.steps] == [(2,), (3, 3), (3, 3, 2), (6, 6, 6, 6)]
+    assert panel.stairs.table.column("took along")[1] == "0"
 
 
 def test_depth_never_rises_with_position() -> None:
@@ -54,26 +54,26 @@ def test_depth_never_rises_with_position() -> None:
 
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_the_ledger_adds_up(kept: int) -> None:
-    found = layers(golden([2, 3, 2], 6, 4, kept)).ledger
-    assert found is not None
-    paid, _, net = found.curves
+    panel = layers(golden([2, 3, 2], 6, 4, kept)).ledger
+    assert panel is not None
+    paid, _, net = panel.curves
     assert paid.ys == (2, 3, 2, 6)
-    assert sum(net.ys) == twin(found).column("net")[-1] == kept * 6 - 7  # type: ignore[arg-type]
-    assert twin(found).column("paid") == [*paid.ys, sum(paid.ys)]  # type: ignore[arg-type]
-    assert f"{(3 - kept) * 6} of them for rejected rows" in found.words or kept == 3
+    assert sum(net.ys) == twin(panel).column("net")[-1] == kept * 6 - 7  # type: ignore[arg-type]
+    assert twin(panel).column("paid") == [*paid.ys, sum(paid.ys)]  # type: ignore[arg-type]
+    assert f"{(3 - kept) * 6} of them for rejected rows" in panel.words or kept == 3
 
 
 def test_only_what_has_happened_is_shown() -> None:
     run = golden([2, 3, 2], 6, 4, 1)
     assert layers(run, phase=Phase.ROOT).heat is None
     for step in (1, 2, 3):
-        found = layers(run, phase=Phase.DRAFT, step=step)
-        columns = heat_of(found).columns
+        panel = layers(run, phase=Phase.DRAFT, step=step)
+        columns = heat_of(panel).columns
         assert [column.row for column in columns] == list(range(step))
         assert {column.status for column in columns} == {"open"}
         assert all(column.wrong is None and column.chosen is None for column in columns)
-        assert found.ledger is not None
-        assert found.ledger.missing
+        assert panel.ledger is not None
+        assert panel.ledger.missing
     second = heat_of(layers(run, phase=Phase.DRAFT, step=1)).columns[0]
     assert second.cells[2].kind is None, "layer 3 takes row 0 along only in the second climb"
 

@@ -54,18 +54,18 @@ EVENTS_BY_ROUND = pieces()[1:]
 def moments() -> list[Cursor]:
     whole = Player(fold(EVENTS))
     whole.first()
-    found = [whole.cursor]
+    cursors = [whole.cursor]
     while whole.next_step():
-        found.append(whole.cursor)
-    return found
+        cursors.append(whole.cursor)
+    return cursors
 
 
 def unlike(seen: Iterator[Cursor]) -> list[Cursor]:
-    found: list[Cursor] = []
+    cursors: list[Cursor] = []
     for cursor in seen:
-        if not found or found[-1] != cursor:
-            found.append(cursor)
-    return found
+        if not cursors or cursors[-1] != cursor:
+            cursors.append(cursor)
+    return cursors
 
 
 @pytest.mark.parametrize("late", [0, 1, 40])

@@ -49,36 +49,42 @@ def rounds(runs: list[Run]) -> Iterator[tuple[Run, RoundRecord]]:
 
 
 def test_every_width_has_its_reason(runs: list[Run]) -> None:
-    told = {"bucket": "this preset gives", "beam": "k_max", "trim": "trimmed to", "give_up": "stopped widening"}
+    reasons = {"bucket": "this preset gives", "beam": "k_max", "trim": "trimmed to", "give_up": "stopped widening"}
     met = set()
     for run, record in rounds(runs):
-        for each in record.expansions:
-            words = width_words(run, record, each)
-            first = next(e for e in record.expansions if e.start == each.start and e.width_reason == each.width_reason)
-            phrase = "stops widening" if each.width_reason == "give_up" and first is each else told[each.width_reason]
-            assert phrase in words, (each.width_reason, words)
-            if each.width_reason != "give_up":
-                assert f"{each.n_children} child" in words
-            met.add(each.width_reason)
-    assert met == set(told)
+        for expansion in record.expansions:
+            words = width_words(run, record, expansion)
+            first = next(
+                e for e in record.expansions if e.start == expansion.start and e.width_reason == expansion.width_reason
+            )
+            phrase = (
+                "stops widening"
+                if expansion.width_reason == "give_up" and first is expansion
+                else reasons[expansion.width_reason]
+            )
+            assert phrase in words, (expansion.width_reason, words)
+            if expansion.width_reason != "give_up":
+                assert f"{expansion.n_children} child" in words
+            met.add(expansion.width_reason)
+    assert met == set(reasons)
 
 
 def test_the_truth_names_rank_and_the_width_that_would_have_had_it(runs: list[Run]) -> None:
     covered = missed = unseen = 0
     for run, record in rounds(runs):
-        for each in record.expansions:
-            rank = each.true_rank_emitted if each.on_path else each.true_rank_argmax
-            words = truth_words(run, record, each, "kept" if (rank or 99) <= each.n_children else "outside")
-            if each.true_bucket is None:
+        for expansion in record.expansions:
+            rank = expansion.true_rank_emitted if expansion.on_path else expansion.true_rank_argmax
+            words = truth_words(run, record, expansion, "kept" if (rank or 99) <= expansion.n_children else "outside")
+            if expansion.true_bucket is None:
                 assert "never looked here" in words
                 unseen += 1
-            elif rank is not None and rank <= each.n_children:
+            elif rank is not None and rank <= expansion.n_children:
                 assert "among the children" in words
                 covered += 1
             elif rank is not None:
-                assert f"{each.n_children} offered, {rank} would have had it" in words
+                assert f"{expansion.n_children} offered, {rank} would have had it" in words
                 missed += 1
-            assert ("written" in words) == (each.on_path and each.true_bucket is not None)
+            assert ("written" in words) == (expansion.on_path and expansion.true_bucket is not None)
     assert min(covered, missed, unseen) > 5
 
 
@@ -86,9 +92,9 @@ def test_the_written_token_is_named_where_the_distribution_is_not_on_record() ->
     run = fold(rank_events(level="summary"))
     named = 0
     for record in run.rounds:
-        for each in record.expansions:
-            if each.on_path and record.commit is not None:
-                words = truth_words(run, record, each, "kept")
+        for expansion in record.expansions:
+            if expansion.on_path and record.commit is not None:
+                words = truth_words(run, record, expansion, "kept")
                 assert any(run.name(token) in words for token in record.commit.tokens)
                 named += 1
     assert named
@@ -107,7 +113,9 @@ def test_a_tree_says_why_it_has_its_shape(runs: list[Run]) -> None:
         assert words.startswith(f"{len(levels)} drafter call")
         starts = sum(block.block == 2 for block in record.blocks)
         assert (f"block 2 went on at {starts} node" in words) == (starts > 0)
-        assert ("stopped widening" in words) == any(each.width_reason == "give_up" for each in record.expansions)
+        assert ("stopped widening" in words) == any(
+            expansion.width_reason == "give_up" for expansion in record.expansions
+        )
 
 
 def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
@@ -119,7 +127,7 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
         if closing is None or closing.token is None:
             assert words == ""
             continue
-        here = [each for each in record.expansions if each.parent == round_tree.stop]
+        here = [expansion for expansion in record.expansions if expansion.parent == round_tree.stop]
         spelled = [
             n for i in round_tree.children.get(round_tree.stop, ()) if (n := round_tree.nodes[i]).token == closing.token
         ]
@@ -128,7 +136,7 @@ def test_the_end_of_a_walk_has_its_reason(runs: list[Run]) -> None:
             assert "but pruned" in words
             met.add("pruned")
         elif here:
-            best = min(each.true_rank_emitted or 99 for each in here)
+            best = min(expansion.true_rank_emitted or 99 for expansion in here)
             assert f"a width of {best} would have had it" in words
             met.add("outside")
         elif closing.kind == "bonus":
@@ -145,8 +153,8 @@ def test_a_token_outside_the_draft_vocabulary_is_said_to_be() -> None:
         if isinstance(event, ev.Expansion) and event.on_path and (event.true_rank_emitted or 0) > event.n_children:
             event.true_rank_emitted = None
     run = fold(events)
-    said = [ending_words(run, RoundTree(record)) for record in run.rounds]
-    assert any("not in the draft's vocabulary" in words for words in said)
+    sentences = [ending_words(run, RoundTree(record)) for record in run.rounds]
+    assert any("not in the draft's vocabulary" in words for words in sentences)
 
 
 def test_pruned_nodes_name_what_was_sent_and_their_chance() -> None:
@@ -170,8 +178,8 @@ def test_trees_without_expansions_are_explained_by_their_levels(method: str) -> 
     words = shape_words(run, record)
     phrase = {"eagle3": "likeliest nodes", "static_tree": "fixed tree of ranks", "medusa": "One call of all heads"}
     assert phrase[method] in words
-    said = [ending_words(run, RoundTree(each)) for each in run.rounds]
-    assert any("was the draft's" in each or "not among" in each for each in said)
+    sentences = [ending_words(run, RoundTree(sentence)) for sentence in run.rounds]
+    assert any("was the draft's" in sentence or "not among" in sentence for sentence in sentences)
 
 
 # Branches and windows -----------------------------------------------------------------------------------------------
@@ -220,9 +228,9 @@ def _lookahead(node: ev.Node) -> list[ev.Event]:
         walk_end="leaf",
         cut=False,
     )
-    made = ev.Window(r=1, n_window=1, n_guesses=0, pool=0, added=0)
+    window = ev.Window(r=1, n_window=1, n_guesses=0, pool=0, added=0)
     commit = ev.Commit(r=1, tokens=[1], texts=["a"], kinds=["bonus"], n=4)
-    return [ev.RoundStart(r=1, n=3, root=1, knob_version=0), node, made, closing, commit, end]
+    return [ev.RoundStart(r=1, n=3, root=1, knob_version=0), node, window, closing, commit, end]
 
 
 # The knob bar -------------------------------------------------------------------------------------------------------
@@ -307,7 +315,7 @@ def test_a_tree_that_is_as_large_as_pays_says_how_large_it_was(asked: int, help_
     knobs = {**table.knobs({}).values, "node_budget": asked}
     specs = list(table.specs)
     if help_ is not None:
-        specs = [msgspec.structs.replace(each, help=help_) if each.name == "node_budget" else each for each in specs]
+        specs = [msgspec.structs.replace(spec, help=help_) if spec.name == "node_budget" else spec for spec in specs]
     header = make_header(method="eagle3", knob_specs=specs, knobs=knobs)
     run = fold([header, ev.Prefill(prompt=[1], text="a", n_prompt=1, seed=0, dur_ns=1)])
     record = RoundRecord(0, ev.RoundStart(r=1, n=1, root=1, knob_version=0), run.queries[0], 0, knobs)
@@ -359,7 +367,7 @@ def test_names_of_tokens_are_quoted_and_safe(runs: list[Run]) -> None:
     for run, record in rounds(runs):
         round_tree = RoundTree(record)
         words = closing_text(run, round_tree) + shape_words(run, record)
-        words += "".join(truth_words(run, record, each, "pruned") for each in record.expansions)
+        words += "".join(truth_words(run, record, expansion, "pruned") for expansion in record.expansions)
         assert "\x1b" not in words
     assert "\x1b" not in quoted(" \x1b[31m", None)
 

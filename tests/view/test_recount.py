@@ -85,8 +85,8 @@ def test_the_settings_reach_what_is_asked() -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_every_number_of_a_random_trace(setting: Setting) -> None:
     events = recorded(setting)
-    found = complaints(events, panels(events))
-    assert not found, "\n".join(found[:10])
+    faults = complaints(events, panels(events))
+    assert not faults, "\n".join(faults[:10])
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.temperature > 0 and s.method == "draft"], ids=str)
@@ -143,9 +143,9 @@ def check_tests(setting: Setting, facts: Facts, before: tuple[int, ...]) -> None
         facts.r,
         distinct=not dict(setting.knobs).get("replacement", True),
     )
-    made = judge.run(setting.verifier)
-    assert len(made) == len(facts.tests)
-    for test, v in zip(made, facts.tests, strict=True):
+    outcome = judge.run(setting.verifier)
+    assert len(outcome) == len(facts.tests)
+    for test, v in zip(outcome, facts.tests, strict=True):
         assert (v.node if v.judged is None else v.judged) == test.node
         assert v.u == test.u
         assert v.thr == pytest.approx(test.thr, rel=1e-6, abs=1e-9)
@@ -163,5 +163,5 @@ def test_every_number_of_a_bundled_trace(name: str) -> None:
     events = read_events(RECORDINGS[name])
     rest = {key for key, _ in groupby((e.q, e.r) for e in events if e.r) if key[1] <= 12 and key[0] < 2}
     events = [e for e in events if not e.r or (e.q, e.r) in rest]
-    found = complaints(events, panels(events))
-    assert not found, "\n".join(found[:10])
+    faults = complaints(events, panels(events))
+    assert not faults, "\n".join(faults[:10])

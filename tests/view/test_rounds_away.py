@@ -118,7 +118,7 @@ def _many(n: int, events: list[Event]) -> Iterator[Event]:
 def _held(kind: type) -> int:
     gc.collect()
     return sum(
-        1 for each in gc.get_objects() if type(each) is kind
+        1 for thing in gc.get_objects() if type(thing) is kind
     )  # isinstance would ask lazy objects of libraries for a class
 
 
@@ -229,13 +229,13 @@ def test_a_kind_declared_elsewhere_stays_with_its_round() -> None:
     """In memory, and read again from the spool as what it was."""
     events = read_events(TRACES["code-draft"])
     ends = [k for k, event in enumerate(events) if isinstance(event, RoundEnd)]
-    told = [_Seen(r=events[k].r, depth=events[k].r, words={"a": [0.5, k]}) for k in ends]
-    for k, event in reversed(list(zip(ends, told, strict=True))):
+    records = [_Seen(r=events[k].r, depth=events[k].r, words={"a": [0.5, k]}) for k in ends]
+    for k, event in reversed(list(zip(ends, records, strict=True))):
         events.insert(k, event)
     run = fold(events)
     gc.collect()
     assert run.rounds.n_away > 3
-    assert [event for record in run.rounds for event in record.every(_Seen)] == told
+    assert [event for record in run.rounds for event in record.every(_Seen)] == records
     assert type(run.rounds[0].first(_Seen)) is _Seen
 
 

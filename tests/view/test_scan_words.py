@@ -128,9 +128,9 @@ def test_slack_says_what_it_adds() -> None:
 def test_a_carried_round_is_explained() -> None:
     run = fold(make_events(temperature=0.8, verifier="hsd_naive", gamma=5, new_tokens=60, seed=2))
     index = next(record.index for record in run.rounds if record.start.carry is not None)
-    said = closing_words(run, Player(run, animate=False).builder.round_tree(index))
-    assert said.startswith("A carried round: the block of the last draft is written to its end")
-    assert "max(0, R·p − q), R " in said
+    sentences = closing_words(run, Player(run, animate=False).builder.round_tree(index))
+    assert sentences.startswith("A carried round: the block of the last draft is written to its end")
+    assert "max(0, R·p − q), R " in sentences
 
 
 def test_an_infinite_ratio_is_the_plain_row() -> None:
@@ -138,8 +138,8 @@ def test_an_infinite_ratio_is_the_plain_row() -> None:
     run = fold(events)
     index = next(record.index for record in run.rounds if record.start.carry is not None)
     run.rounds[index].start.carry = 1e9
-    said = closing_words(run, Player(run, animate=False).builder.round_tree(index))
-    assert "comes from the target's plain row" in said
+    sentences = closing_words(run, Player(run, animate=False).builder.round_tree(index))
+    assert "comes from the target's plain row" in sentences
 
 
 def test_nothing_below_a_failed_prefix_counts_as_never_tested() -> None:

@@ -42,18 +42,18 @@ def test_half_a_width_keeps_a_figure(half: float, text: str) -> None:
 @given(hits=st.lists(st.integers(0, 4), min_size=1, max_size=60), name=st.sampled_from(["x_rate", "len"]))
 def test_nothing_is_ever_plus_or_minus_nothing(hits: list[int], name: str) -> None:
     drafted = np.full(len(hits), 4)
-    for found in (ratio(np.array(hits), drafted, np.arange(len(hits)), most=1.0), mean(hits), share(sum(hits), 240)):
-        assert found is not None
-        assert not re.search(r"±0?$|±0 ", metric(name, "x", found).text)
+    for estimate in (ratio(np.array(hits), drafted, np.arange(len(hits)), most=1.0), mean(hits), share(sum(hits), 240)):
+        assert estimate is not None
+        assert not re.search(r"±0?$|±0 ", metric(name, "x", estimate).text)
 
 
 @pytest.mark.parametrize(("kept", "rate"), [(0, "0 [0, .39]"), (4, "1 [.61, 1]")])
 def test_a_header_of_equal_rounds_claims_no_certainty(kept: int, rate: str) -> None:
     closing = "bonus" if kept == 4 else "recovered"
     rounds = [plain_round(r, 5 + (kept + 1) * r, 4, kept, closing=closing) for r in range(1, 7)]
-    found = {m.label: m.text for m in Player(fold(plain_run(rounds))).frame().metrics}
-    assert found["kept/drafted"] == rate
-    assert found["tok/round"] == f"{kept + 1} (n 6 too small)"
+    texts = {m.label: m.text for m in Player(fold(plain_run(rounds))).frame().metrics}
+    assert texts["kept/drafted"] == rate
+    assert texts["tok/round"] == f"{kept + 1} (n 6 too small)"
 
 
 @pytest.mark.parametrize(("unknown", "cell"), [("few", "n too small"), ("alike", "all alike"), (None, "")])

@@ -25,30 +25,30 @@ def player(*events: Any, **worked: Any) -> Player:
 
 
 def shown(at: Player, options: Options = SCREEN) -> VerificationModel:
-    found = VerificationPanel.of(at.frame(options))
-    assert found is not None
-    return found
+    panel = VerificationPanel.of(at.frame(options))
+    assert panel is not None
+    return panel
 
 
 def scan(at: Player, options: Options = SCREEN) -> Scan:
-    found = shown(at, options).scan
-    assert found is not None
-    return found
+    panel = shown(at, options).scan
+    assert panel is not None
+    return panel
 
 
-def cells(found: Scan) -> dict[str, tuple[str, ...]]:
-    return {row.key: row.cells for row in found.rows}
+def cells(table: Scan) -> dict[str, tuple[str, ...]]:
+    return {row.key: row.cells for row in table.rows}
 
 
 def test_case_d_looks_as_designed() -> None:
-    found = scan(player())
-    assert found.title.split(" · ") == [
+    panel = scan(player())
+    assert panel.title.split(" · ") == [
         "Round 37",
         "γ=6",
         "rule hsd (lossless, = blockwise)",
         "keep the LONGEST prefix that passes, scanning right to left",
     ]
-    assert cells(found) == {
+    assert cells(panel) == {
         "t": ("1", "2", "3", "4", "5", "6"),
         "draft": ("she", "▁work", "ed", "▁45", "-", "▁40"),
         "r": (".820", "1.03", "1.59", "6.12", "0", "0"),
@@ -59,7 +59,7 @@ def test_case_d_looks_as_designed() -> None:
         "verdict": ("✓ kept*", "✓ kept", "✓ kept", "✓ STOP", "✗ failed", "✗ failed"),
         "token": ("✗ .820", "·", "·", "·", "·", "·"),
     }
-    helps = {row.key: row.help for row in found.rows}
+    helps = {row.key: row.help for row in panel.rows}
     assert helps["verdict"] == "* alone it would fail: .900 ≥ .123"
     assert helps["token"] == "same u: stops at 1, keeps nothing"
 
@@ -123,8 +123,8 @@ def test_a_step_is_a_column_from_right_to_left() -> None:
         at.prev_step()
     seen = []
     for _ in range(4):
-        found = scan(at)
-        seen.append([c.t for c in found.columns if c.decided])
+        panel = scan(at)
+        seen.append([c.t for c in panel.columns if c.decided])
         at.next_step()
     assert seen == [[], [6], [5, 6], [1, 2, 3, 4, 5, 6]]  # the third test passes: what is before it is kept with it
 
@@ -134,11 +134,11 @@ def test_nothing_is_given_away_before_its_time() -> None:
     at.seek_index(0)
     while at.prev_step() and at.frame().phase > 2:
         pass
-    found = shown(at)
-    assert found.scan is not None
-    assert {row.key for row in found.scan.rows} == {"t", "draft", "verdict", "token"}
-    assert all(not any(row.cells) for row in found.scan.rows if row.key in ("verdict", "token"))
-    assert (found.stairs, found.branches, found.closing, found.comparison) == (None, (), None, None)
+    panel = shown(at)
+    assert panel.scan is not None
+    assert {row.key for row in panel.scan.rows} == {"t", "draft", "verdict", "token"}
+    assert all(not any(row.cells) for row in panel.scan.rows if row.key in ("verdict", "token"))
+    assert (panel.stairs, panel.branches, panel.closing, panel.comparison) == (None, (), None, None)
     while at.frame().phase < 4:
         at.next_step()
     us = next(row for row in scan(at).rows if row.key == "u")
@@ -148,9 +148,9 @@ def test_nothing_is_given_away_before_its_time() -> None:
 # Other rules on the same draft --------------------------------------------------------------------------------------
 
 
-def kept(found: VerificationModel) -> dict[str, int | None]:
-    assert found.comparison is not None
-    return {rule.rule: rule.kept for rule in found.comparison.rules}
+def kept(panel: VerificationModel) -> dict[str, int | None]:
+    assert panel.comparison is not None
+    return {rule.rule: rule.kept for rule in panel.comparison.rules}
 
 
 def test_three_rules_on_case_d() -> None:
@@ -161,27 +161,27 @@ def test_three_rules_on_case_d() -> None:
 
 @pytest.mark.parametrize("verifier", ["tokenwise", "blockwise", "hsd", "hsd_naive", "hsd_ref"])
 def test_the_comparison_does_not_depend_on_who_judged(verifier: str) -> None:
-    found = shown(player(verifier=verifier))
+    panel = shown(player(verifier=verifier))
     if verifier == "tokenwise":  # it tested the first position only: the other uniforms come from the key
-        assert kept(found)["tokenwise"] == 0
+        assert kept(panel)["tokenwise"] == 0
         return
-    assert {rule: n for rule, n in kept(found).items() if rule != "hsd_ref"} == kept(shown(player()))
+    assert {rule: n for rule, n in kept(panel).items() if rule != "hsd_ref"} == kept(shown(player()))
 
 
 def test_the_expected_numbers_are_those_of_the_whole_draft() -> None:
-    found = shown(player()).comparison
-    assert found is not None
-    token, capped, naive = found.rules
+    panel = shown(player()).comparison
+    assert panel is not None
+    token, capped, naive = panel.rules
     assert token.expected == pytest.approx(0.82 * 4)  # every later ratio up to the fourth is above 1, then 0
     for rule in (capped, naive):  # at least t are kept unless every test from the end down to t fails
         failed = [math.prod(1 - (h or 0.0) for h in rule.keep[t:]) for t in range(len(rule.keep))]
-        assert rule.expected == pytest.approx(sum(1 - each for each in failed))
+        assert rule.expected == pytest.approx(sum(1 - test for test in failed))
 
 
 def test_naive_says_how_many_rounds_it_carries() -> None:
-    found = shown(player()).comparison
-    assert found is not None
-    assert found.rules[2].note == "then 1 carried round"  # gamma 6, kept 4: one more position after the closing token
+    panel = shown(player()).comparison
+    assert panel is not None
+    assert panel.rules[2].note == "then 1 carried round"  # gamma 6, kept 4: one more position after the closing token
 
 
 @pytest.mark.parametrize("verifier", ["tokenwise", "hsd", "blockwise", "hsd_naive"])
@@ -191,10 +191,10 @@ def test_a_rule_replayed_is_the_rule_that_ran(verifier: str) -> None:
     checked = 0
     for record in run.rounds:
         at.seek_index(record.index)
-        found = shown(at)
-        if found.comparison is None or record.end is None or record.end.cut:
+        panel = shown(at)
+        if panel.comparison is None or record.end is None or record.end.cut:
             continue
-        own = next(rule for rule in found.comparison.rules if rule.own)
+        own = next(rule for rule in panel.comparison.rules if rule.own)
         assert own.kept == record.end.n_accepted
         checked += 1
     assert checked > 10
@@ -216,41 +216,41 @@ def test_a_rule_replayed_is_the_rule_that_ran(verifier: str) -> None:
 def test_a_run_without_a_scan_says_why_and_what_to_run(recipe: dict[str, Any], words: str) -> None:
     at = Player(fold(make_events(**recipe)), animate=False)
     at.seek_index(0)
-    found = shown(at)
-    assert found.scan is None
-    assert found.missing is not None
-    assert words in found.missing
-    assert "--temperature 1 --verifier hsd" in found.missing
+    panel = shown(at)
+    assert panel.scan is None
+    assert panel.missing is not None
+    assert words in panel.missing
+    assert "--temperature 1 --verifier hsd" in panel.missing
 
 
 def test_before_the_first_round_there_is_a_reason() -> None:
-    found = shown(Player(fold(make_events(temperature=0.7)[:2]), animate=False))
-    assert found.missing == "waiting for the first round"
+    panel = shown(Player(fold(make_events(temperature=0.7)[:2]), animate=False))
+    assert panel.missing == "waiting for the first round"
 
 
 def test_a_recording_at_summary_says_what_it_lacks() -> None:
-    found = shown(player(level="summary"))
-    assert found.scan is not None
-    assert "only level full" in found.scan.note
-    rows = cells(found.scan)
+    panel = shown(player(level="summary"))
+    assert panel.scan is not None
+    assert "only level full" in panel.scan.note
+    rows = cells(panel.scan)
     assert rows["c"] == (".820", "1", "1", "1", "0", "0")  # from logp and logq alone
     assert rows["h"] == (".123", "1", "1", "1", "0", "0")  # recorded with the verdict
     assert rows["d"] == ("—",) * 6
-    assert found.branches == ()
-    assert found.branches_missing is not None
-    assert "level full" in found.branches_missing
-    assert found.closing is not None
-    assert found.closing.missing is not None
+    assert panel.branches == ()
+    assert panel.branches_missing is not None
+    assert "level full" in panel.branches_missing
+    assert panel.closing is not None
+    assert panel.closing.missing is not None
 
 
 def test_what_cannot_be_told_is_not_guessed() -> None:
     """At summary the keep chance of another rule needs whole rows; a rule is then left out of every mean."""
     at = Player(fold(make_events(temperature=0.8, level="summary", new_tokens=60, gamma=5)), animate=False)
     at.seek_index(0)
-    found = shown(at)
-    assert found.comparison is not None
-    assert next(rule for rule in found.comparison.rules if rule.own).kept is not None
-    assert [p.missing is not None for p in found.paired] == [True, True]
+    panel = shown(at)
+    assert panel.comparison is not None
+    assert next(rule for rule in panel.comparison.rules if rule.own).kept is not None
+    assert [p.missing is not None for p in panel.paired] == [True, True]
 
 
 def test_carried_rounds_say_what_they_are() -> None:
@@ -258,17 +258,17 @@ def test_carried_rounds_say_what_they_are() -> None:
     carried = next(record for record in run.rounds if record.start.carry is not None)
     at = Player(run, animate=False)
     at.seek_index(carried.index)
-    found = shown(at)
-    assert found.missing is not None
-    assert "carried round" in found.missing
-    assert found.survival is not None
-    assert found.survival.missing is None
+    panel = shown(at)
+    assert panel.missing is not None
+    assert "carried round" in panel.missing
+    assert panel.survival is not None
+    assert panel.survival.missing is None
 
 
 def test_a_forward_rule_shows_what_hsd_would_do() -> None:
-    found = scan(player(verifier="tokenwise"))
-    assert "what hsd would do" in found.title
-    rows = {row.key: row for row in found.rows}
+    panel = scan(player(verifier="tokenwise"))
+    assert "what hsd would do" in panel.title
+    rows = {row.key: row for row in panel.rows}
     assert (rows["verdict"].label, rows["token"].label) == ("hsd", "token-wise")
     assert rows["token"].help == "this run: keeps nothing"
 
@@ -290,9 +290,9 @@ def test_what_is_not_lossless_says_how_far_off_it_is() -> None:
 def test_ratios_of_any_size_have_a_text() -> None:
     steep = ((0.99, 0.005, 0.005),) * 41
     flat = ((0.001, 0.5, 0.499),) * 40
-    found = scan(player(p=steep, q=flat, us=(0.5,) * 40, texts=("a",) * 40))
-    assert cells(found)["r"][-1] == "6.7e+119"  # 990^40
-    assert cells(found)["c"] == ("1",) * 40
+    panel = scan(player(p=steep, q=flat, us=(0.5,) * 40, texts=("a",) * 40))
+    assert cells(panel)["r"][-1] == "6.7e+119"  # 990^40
+    assert cells(panel)["c"] == ("1",) * 40
     down = scan(player(p=(*flat, flat[0]), q=steep[:40], us=(0.5,) * 40, texts=("a",) * 40))
     assert cells(down)["r"][-1] == "1.5e-120"
     assert all(len(row.cells) == 40 for row in down.rows)
@@ -329,10 +329,10 @@ def test_the_overview_counts_what_the_verdicts_say() -> None:
     }
     none = fold(make_events(temperature=0.8, verifier="hsd", gamma=4, level="none"))
     assert none.end is not None
-    found = overview(none).blocks
-    assert found is not None
+    parts = overview(none).blocks
+    assert parts is not None
     n_drafted = sum(record.end.n_drafted for record in none.rounds if record.end)
-    assert sum(curve.ys[0] or 0 for curve in found.marks.curves) == n_drafted
+    assert sum(curve.ys[0] or 0 for curve in parts.marks.curves) == n_drafted
 
 
 def test_the_prefix_on_trial_is_in_the_text() -> None:
@@ -349,9 +349,9 @@ def test_the_prefix_on_trial_is_in_the_text() -> None:
 def test_a_per_position_rate_says_why_it_is_missing() -> None:
     blocks = overview(fold(worked_events())).blocks
     assert blocks is not None
-    found = {curve.key: curve.missing for curve in blocks.curves}
-    assert "see survival" in found["position_acceptance"]
-    assert found["survival"] == ""
+    missing = {curve.key: curve.missing for curve in blocks.curves}
+    assert "see survival" in missing["position_acceptance"]
+    assert missing["survival"] == ""
 
 
 def test_without_one_chain_survival_is_observed_only() -> None:

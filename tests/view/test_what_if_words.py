@@ -23,36 +23,36 @@ def one_round(u: float, verifier: str = "hsd_ref") -> Run:
 
 def said(run: Run, index: int = 0, **change: Any) -> WhatIf:
     assert run.header is not None
-    given = checked(run.header, Change(**change))
-    return what_if(run, decide(run, run.rounds[index], given), given)
+    header = checked(run.header, Change(**change))
+    return what_if(run, decide(run, run.rounds[index], header), header)
 
 
 def of_run(run: Run, **change: Any) -> WhatIfRun:
-    given = Change(**change)
-    return what_if_run(decide_run(run, given), given)
+    wish = Change(**change)
+    return what_if_run(decide_run(run, wish), wish)
 
 
 def test_a_rejection_by_a_uniform_set_by_hand() -> None:
     run = one_round(0.2)
-    found = said(run, uniforms={0: 0.71})
+    answer = said(run, uniforms={0: 0.71})
     n = run.rounds[0].start.n
-    assert found.decided
-    assert (found.kept_was, found.kept) == (1, 0)
-    assert [(node.was, node.now) for node in found.nodes] == [("accepted", "rejected")]
-    assert found.marks == {0: "rejected"}
-    assert found.parting == n
-    assert found.sentence == (
+    assert answer.decided
+    assert (answer.kept_was, answer.kept) == (1, 0)
+    assert [(node.was, node.now) for node in answer.nodes] == [("accepted", "rejected")]
+    assert answer.marks == {0: "rejected"}
+    assert answer.parting == n
+    assert answer.sentence == (
         f"with u of n0 = .710 n0 a would have been rejected: u .710 ≥ .580 (0 kept instead of 1); "
         f"from position {n} on the text would differ"
     )
-    assert found.note.startswith("decision only")
+    assert answer.note.startswith("decision only")
 
 
 def test_nothing_is_another_where_the_uniform_falls_on_the_same_side() -> None:
-    found = said(one_round(0.2), uniforms={0: 0.57})
-    assert "the same drafted token would have been kept" in found.sentence
-    assert not any(node.changed for node in found.nodes)
-    assert found.parting is None
+    answer = said(one_round(0.2), uniforms={0: 0.57})
+    assert "the same drafted token would have been kept" in answer.sentence
+    assert not any(node.changed for node in answer.nodes)
+    assert answer.parting is None
 
 
 @pytest.mark.parametrize(("u", "kept"), [(0.0, True), (0.57999, True), (0.5801, False), (0.999, False)])
@@ -63,10 +63,10 @@ def test_the_recorded_threshold_decides(u: float, kept: bool) -> None:
 def test_every_node_of_a_tree_has_its_mark_and_unknown_ones_are_drafted() -> None:
     run = Run().extend(make_events(shape="tree", temperature=0.9, seed=2))
     for record in run.rounds:
-        found = said(run, record.index, verifier="multi_hsd")
-        assert set(found.marks) == {node.node for node in found.nodes} == {*decided(run, record.index)}
-        if found.decided:
-            assert "drafted" not in found.marks.values()
+        answer = said(run, record.index, verifier="multi_hsd")
+        assert set(answer.marks) == {node.node for node in answer.nodes} == {*decided(run, record.index)}
+        if answer.decided:
+            assert "drafted" not in answer.marks.values()
 
 
 def decided(run: Run, index: int) -> list[int]:
@@ -76,24 +76,24 @@ def decided(run: Run, index: int) -> list[int]:
 def test_what_cannot_be_told_says_what_would_tell_it() -> None:
     """At level summary no sums over rows are recorded, so a joint rule cannot always be told."""
     run = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60, level="summary"))
-    found = [said(run, record.index, verifier="blockwise") for record in run.rounds]
-    untold = [each for each in found if not each.decided]
+    decisions = [said(run, record.index, verifier="blockwise") for record in run.rounds]
+    untold = [decision for decision in decisions if not decision.decided]
     assert untold
-    for each in untold:
-        assert "cannot be told: " in each.sentence
-        assert each.sentence.endswith("on record at level summary; one of level full holds more")
-        assert all(node.now is None and node.glyphs[1] == "?" for node in each.nodes)
+    for decision in untold:
+        assert "cannot be told: " in decision.sentence
+        assert decision.sentence.endswith("on record at level summary; one of level full holds more")
+        assert all(node.now is None and node.glyphs[1] == "?" for node in decision.nodes)
     full = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60))
     again = [said(full, record.index, verifier="blockwise") for record in full.rounds]
-    assert all(each.decided for each in again)
-    assert all(each.kept in (None, exact.kept) for each, exact in zip(found, again, strict=True))
+    assert all(decision.decided for decision in again)
+    assert all(decision.kept in (None, exact.kept) for decision, exact in zip(decisions, again, strict=True))
 
 
 def test_a_level_without_nodes_gives_the_reason() -> None:
     run = Run().extend(make_events(temperature=0.9, seed=1, level="none"))
-    found = said(run, verifier="tokenwise")
-    assert not found.decided
-    assert "recorded at level none" in found.sentence
+    answer = said(run, verifier="tokenwise")
+    assert not answer.decided
+    assert "recorded at level none" in answer.sentence
     with pytest.raises(SpecvizError, match="recorded at level none"):
         decide_run(run, Change(verifier="tokenwise"))
 

@@ -26,12 +26,12 @@ def _whys(path: Path, rule: str, q: float | None, p: float | None, u: float | No
         trace.committed([0, 9], ["a", "z"], p=p)
     player = Player(fold(read_events(trace.path)))
     player.seek_index(0)
-    found = {}
+    whys = {}
     for node in (*player.run.rounds[0].nodes, CLOSING):
         why = player.frame(Options(selected=node)).why
         assert why is not None
-        found[node] = why
-    return found
+        whys[node] = why
+    return whys
 
 
 @pytest.mark.parametrize("rule", RULES)

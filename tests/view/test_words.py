@@ -388,8 +388,8 @@ def test_no_headline_gives_away_how_many_tests_there_will_be() -> None:
         if frame.why is None or "test " not in (frame.why.headline + frame.why.words).lower():
             continue
         tests = player.builder.round_tree(frame.cursor.index).tests
-        made = frame.cursor.step if frame.phase == Phase.ACCEPT else 0 if frame.phase < Phase.ACCEPT else len(tests)
-        if made < len(tests):
+        n_made = frame.cursor.step if frame.phase == Phase.ACCEPT else 0 if frame.phase < Phase.ACCEPT else len(tests)
+        if n_made < len(tests):
             before += 1
             assert not re.search(r"[Tt]est \d+ of", f"{frame.why.headline} {frame.why.words}")
         elif "test " in frame.why.headline:

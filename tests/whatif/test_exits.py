@@ -41,11 +41,11 @@ def recorded(folder: str, path: Path, **knobs: Any) -> Path:
 def test_the_setting_of_the_run_gives_every_round_back() -> None:
     run = read(RECORDINGS["code-specbound"])
     replay = ExitReplay(run, {})
-    found = [replay.decide(record) for record in run.rounds]
-    assert [each.kept for each in found] == [each.was for each in found]
-    assert sum(each.was for each in found) > 20
+    decisions = [replay.decide(record) for record in run.rounds]
+    assert [one_round.kept for one_round in decisions] == [one_round.was for one_round in decisions]
+    assert sum(one_round.was for one_round in decisions) > 20
     other = ExitReplay(run, {"tau": 0.9})
-    assert [other.decide(record).kept for record in run.rounds] != [each.was for each in found]
+    assert [other.decide(record).kept for record in run.rounds] != [one_round.was for one_round in decisions]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_sentence_and_a_run() -> None:
     replay = ExitReplay(run, change.knobs)
     lost = next(record for record in run.rounds if (a := replay.decide(record)).kept < a.was)
     assert "the text is the same" in exits_words(replay.decide(lost), change)
-    found = decide_run(run, change)
-    assert found.n_told == len(found.rounds) == len(run.rounds)
-    assert found.verdict == "fewer"
-    assert found.parts is None
+    decisions = decide_run(run, change)
+    assert decisions.n_told == len(decisions.rounds) == len(run.rounds)
+    assert decisions.verdict == "fewer"
+    assert decisions.parts is None
 
 
 def test_what_cannot_be_replayed_is_refused() -> None:

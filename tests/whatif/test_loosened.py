@@ -100,13 +100,13 @@ BY_HAND = {"typical": typical, "relaxed": relaxed, "fly": fly}
 def test_what_is_kept_is_what_the_models_rows_say(rule: str, temperature: float) -> None:
     run, kept_at_all, n_told = run_of(temperature), set[int](), 0
     for record, chain, rows in rounds(run):
-        found = asked(run, record, rule, **({"fly_window_size": 2} if rule == "fly" else {}))
+        decision = asked(run, record, rule, **({"fly_window_size": 2} if rule == "fly" else {}))
         prefill = record.query.prefill
         assert prefill is not None
         us = [uniform(prefill.seed, "accept", record.r, record.start.n + k) for k in range(len(chain))]
         want = BY_HAND[rule](rows, chain, temperature, us)
-        if (now := found.now) is None:
-            assert "not on record" in found.why
+        if (now := decision.now) is None:
+            assert "not on record" in decision.why
             continue
         n_told += 1
         room = len(record.commit.tokens) if record.commit is not None and record.commit.finish else len(chain) + 1
@@ -145,13 +145,13 @@ def test_a_poor_record_tells_the_same_or_nothing(rule: str, temperature: float) 
     rich = run_of(temperature, topk=WHOLE)
     for poor in (run_of(temperature, topk=2), run_of(temperature, level="summary")):
         for little, whole in zip(poor.rounds, rich.rounds, strict=True):
-            told, truth = asked(poor, little, rule), asked(rich, whole, rule)
+            from_little, truth = asked(poor, little, rule), asked(rich, whole, rule)
             assert truth.now is not None
-            n_untold += told.now is None
-            if told.now is None:
-                assert "on record" in told.why
+            n_untold += from_little.now is None
+            if from_little.now is None:
+                assert "on record" in from_little.why
             else:
-                assert (told.now.accepted, told.now.marks) == (truth.now.accepted, truth.now.marks)
+                assert (from_little.now.accepted, from_little.now.marks) == (truth.now.accepted, truth.now.marks)
     assert (n_untold == 0) == (rule == "typical" and not temperature)  # that is an exact match: no row is asked for
 
 
@@ -168,9 +168,9 @@ def test_a_run_adds_up_its_laws_by_token() -> None:
     run = run_of(0.4)
     again = decide_run(run, Change("typical"))
     drafted = [asked(run, record, "typical").now for record in run.rounds if record.verdicts]
-    told: list[RoundAgain] = [now for now in drafted if now is not None]
+    decided: list[RoundAgain] = [now for now in drafted if now is not None]
     assert again.moved is not None
-    off = sum(now.moved or 0 for now in told) / sum(len(now.tokens) for now in told)
+    off = sum(now.moved or 0 for now in decided) / sum(len(now.tokens) for now in decided)
     assert again.moved.value == pytest.approx(off)
     shown = what_if_run(again, Change("typical"))
     (law,) = (value for name, value in shown.rows if name == "law")

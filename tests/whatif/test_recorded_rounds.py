@@ -27,11 +27,11 @@ def again(run: Run, record: RoundRecord, **change: object) -> Decision:
     return decide(run, record, checked(run.header, Change(**change)))  # type: ignore[arg-type]
 
 
-def as_it_was(found: Decision) -> bool:
-    if (now := found.now) is None:
+def as_it_was(decision: Decision) -> bool:
+    if (now := decision.now) is None:
         return False
-    text = (now.accepted, now.tokens, now.kind) == (found.was.accepted, found.was.tokens, found.was.kind)
-    return text and now.marks == found.was.marks and now.tests == found.was.tests
+    text = (now.accepted, now.tokens, now.kind) == (decision.was.accepted, decision.was.tokens, decision.was.kind)
+    return text and now.marks == decision.was.marks and now.tests == decision.was.tests
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -39,37 +39,37 @@ def test_nothing_changed_is_what_was_recorded(name: str) -> None:
     """Fates, tests with their numbers to the last digit, tokens: of every round of every recording."""
     run = run_of(name)
     for record in run.rounds:
-        found = again(run, record)
-        assert as_it_was(found), (record.r, found)
-        assert not found.changed
-        assert found.parting is not None
-        assert found.parting.pos is None
+        decision = again(run, record)
+        assert as_it_was(decision), (record.r, decision)
+        assert not decision.changed
+        assert decision.parting is not None
+        assert decision.parting.pos is None
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
 def test_nothing_changed_in_traces_of_every_rule(shape: str, temperature: float) -> None:
     for verifier, rule in all_verifiers().items():
-        made = rule.traits.order == "prefixes" and not (rule.traits.draws and rule.traits.same_rule_as)
-        if not made or (shape == "tree" and rule.layouts == ("chain",)):
+        replays = rule.traits.order == "prefixes" and not (rule.traits.draws and rule.traits.same_rule_as)
+        if not replays or (shape == "tree" and rule.layouts == ("chain",)):
             continue
         for draw in ("cdf", "race"):
             events = make_events(shape=shape, temperature=temperature, verifier=verifier, draw=draw, seed=5, queries=2)
             run = Run().extend(events)
             for record in run.rounds:
                 if record.start.carry is None:
-                    found = again(run, record)
-                    assert found.now is not None, (verifier, record.r, found.why)
-                    assert found.now.marks == found.was.marks, (verifier, draw, record.r)
-                    assert found.now.accepted == found.was.accepted
+                    decision = again(run, record)
+                    assert decision.now is not None, (verifier, record.r, decision.why)
+                    assert decision.now.marks == decision.was.marks, (verifier, draw, record.r)
+                    assert decision.now.accepted == decision.was.accepted
 
 
 @pytest.mark.parametrize("name", ["prose-draft", "prose-hsd", "code-tree", "code-ngram"])
 def test_another_seed_is_not_what_was_recorded(name: str) -> None:
     """The control: were the record only read off, any seed would give it back."""
     run = run_of(name)
-    found = [again(run, record, seed=123) for record in run.rounds]
-    assert sum(as_it_was(each) for each in found) < len(found) * 0.7
+    decisions = [again(run, record, seed=123) for record in run.rounds]
+    assert sum(as_it_was(decision) for decision in decisions) < len(decisions) * 0.7
 
 
 def test_a_record_that_contradicts_itself_is_not_given_back() -> None:
@@ -91,9 +91,9 @@ def test_tokens_alike_to_the_last_bit_do_not_part_a_greedy_text() -> None:
     for verifier in ("tokenwise", "typical"):  # at temperature 0 an exact match, both
         for record in run.rounds:
             if record.verdicts:
-                found = again(run, record, verifier=verifier)
-                assert found.parting is not None
-                assert found.parting.pos is None, (verifier, record.r)
+                decision = again(run, record, verifier=verifier)
+                assert decision.parting is not None
+                assert decision.parting.pos is None, (verifier, record.r)
 
 
 @pytest.mark.parametrize(("name", "other"), [("prose-draft", "multi_tokenwise"), ("prose-hsd", "blockwise")])
@@ -101,10 +101,10 @@ def test_the_same_rule_by_its_other_name_has_the_recorded_thresholds(name: str, 
     """Of another verifier nothing is read off: what is worked out from the rows must hold what was recorded."""
     run, n = run_of(name), 0
     for record in run.rounds:
-        found = again(run, record, verifier=other)
-        assert found.now is not None
-        assert found.now.marks == found.was.marks
-        for ours, theirs in zip(found.now.tests, found.was.tests, strict=True):
+        decision = again(run, record, verifier=other)
+        assert decision.now is not None
+        assert decision.now.marks == decision.was.marks
+        for ours, theirs in zip(decision.now.tests, decision.was.tests, strict=True):
             assert (ours.node, ours.u) == (theirs.node, theirs.u)
             assert ours.threshold == pytest.approx(theirs.threshold, abs=2e-4)
             n += 1
@@ -122,11 +122,11 @@ def test_rules_that_metrics_replay_keep_what_metrics_say(name: str) -> None:
         prefill = record.query.prefill
         assert prefill is not None
         chains = {e.node: e for e in record.every(Chain)}
-        found = links(chain, record.verdicts, chains, run.rule.replays_as, (prefill.seed, record.r))
+        chances = links(chain, record.verdicts, chains, run.rule.replays_as, (prefill.seed, record.r))
         for verifier, rule in rules.items():
             decision = again(run, record, verifier=verifier)
             if decision.now is not None and not record.commit.finish:  # type: ignore[union-attr]
-                assert decision.kept == kept(found, rule), (record.r, verifier)
+                assert decision.kept == kept(chances, rule), (record.r, verifier)
                 n += 1
     assert n >= 40
 
@@ -139,9 +139,9 @@ def test_a_uniform_of_a_test_moves_no_other_draw(name: str) -> None:
         for verdict in record.verdicts.values():
             if verdict.order is not None and verdict.thr is not None and verdict.u is not None:
                 same_side = verdict.thr / 2 if verdict.u < verdict.thr else (1 + verdict.thr) / 2
-                found = again(run, record, uniforms={verdict.node: same_side})
-                assert found.now is not None
-                assert (found.now.marks, found.now.tokens) == (found.was.marks, found.was.tokens)
+                draws = again(run, record, uniforms={verdict.node: same_side})
+                assert draws.now is not None
+                assert (draws.now.marks, draws.now.tokens) == (draws.was.marks, draws.was.tokens)
                 n += 1
     assert n > 40
 
@@ -157,7 +157,7 @@ def test_a_uniform_of_a_draw_decides_among_the_tokens_at_its_place(name: str) ->
                 and verdict.interval is not None
                 and verdict.interval[1] - verdict.interval[0] > 1e-3
             ):
-                found = again(run, record, uniforms={verdict.node: sum(verdict.interval) / 2})
-                assert found.now is None or found.now.marks[verdict.node] == "accepted"
+                draws = again(run, record, uniforms={verdict.node: sum(verdict.interval) / 2})
+                assert draws.now is None or draws.now.marks[verdict.node] == "accepted"
                 n += 1
     assert n > 20

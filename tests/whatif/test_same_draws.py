@@ -60,38 +60,38 @@ def agrees(way: RoundAgain, truth: RoundAgain) -> bool:
 def compared(one: Run, other: Run, change: Change) -> tuple[int, int]:
     """How many rounds were told, and how many were not; every one told is what really happened."""
     assert one.header is not None
-    told = left = 0
+    n_told = left = 0
     for ours, theirs in shared_rounds(one, other):
-        found = decide(one, ours, checked(one.header, change))
+        decision = decide(one, ours, checked(one.header, change))
         truth = as_recorded(RoundTree(theirs))
-        assert found.now is None or agrees(found.now, truth), (found.now, truth)
-        told, left = told + (found.now is not None), left + (found.now is None)
-    return told, left
+        assert decision.now is None or agrees(decision.now, truth), (decision.now, truth)
+        n_told, left = n_told + (decision.now is not None), left + (decision.now is None)
+    return n_told, left
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_rule_on_every_layout(layout: str) -> None:
     """All rows on record (`topk` the whole vocabulary): whatever decides, nearly everything is told, and is right."""
-    rules, told, left = fitting(layout), 0, 0
+    rules, n_told, left = fitting(layout), 0, 0
     assert len(rules) >= 3
     runs = {rule: run_of(rule, topk=260, seed=1, **LAYOUTS[layout]) for rule in rules}
     for one in rules[:2]:
         for other in rules:
             n, m = compared(runs[one], runs[other], Change(verifier=other))
-            told, left = told + n, left + m
-    assert told > 20 * left
-    assert told >= 2 * len(rules)
+            n_told, left = n_told + n, left + m
+    assert n_told > 20 * left
+    assert n_told >= 2 * len(rules)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("level", "topk"), [("full", 3), ("summary", 8)])
 def test_what_is_not_on_record_is_not_told_and_never_wrong(layout: str, level: Any, topk: int) -> None:
-    rules, told = fitting(layout), 0
+    rules, n_told = fitting(layout), 0
     runs = {rule: run_of(rule, level, topk, seed=3, **LAYOUTS[layout]) for rule in rules}
     for one in rules[:2]:
         for other in rules:
-            told += compared(runs[one], runs[other], Change(verifier=other))[0]
-    assert told
+            n_told += compared(runs[one], runs[other], Change(verifier=other))[0]
+    assert n_told
 
 
 @pytest.mark.parametrize("layout", ["chain", "tree", "drawn tree"])
@@ -105,11 +105,11 @@ def test_at_temperature_0_every_rule_keeps_what_the_target_would_write(layout: s
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise", "hsd", "multi_hsd"])
 @pytest.mark.parametrize("gamma", [0, 1, 3])
 def test_a_shorter_draft(verifier: str, gamma: int) -> None:
-    told = 0
+    n_told = 0
     for seed in range(2):
         long, short = (run_of(verifier, topk=260, seed=seed, gamma=g) for g in (5, gamma))
-        told += compared(long, short, Change(knobs={"gamma": gamma}))[0]
-    assert told >= 2
+        n_told += compared(long, short, Change(knobs={"gamma": gamma}))[0]
+    assert n_told >= 2
 
 
 @pytest.mark.parametrize("verifier", ["walk", "tokenwise"])
@@ -117,11 +117,11 @@ def test_a_shorter_draft(verifier: str, gamma: int) -> None:
 def test_a_smaller_tree(verifier: str, deep: int, knob: dict[str, int]) -> None:
     """Nothing is left out by the budget or by what a level expands: the smaller tree is a part of the larger one."""
     wide: dict[str, Any] = {"shape": "tree", "d_max": deep, "w_max": 2, "k_max": 3, "node_budget": 60}
-    told = 0
+    n_told = 0
     for seed in range(2):
         large, small = (run_of(verifier, topk=260, seed=seed, **{**wide, **less}) for less in ({}, knob))
-        told += compared(large, small, Change(knobs=knob))[0]
-    assert told >= 2
+        n_told += compared(large, small, Change(knobs=knob))[0]
+    assert n_told >= 2
 
 
 def test_a_smaller_tree_whose_budget_goes_elsewhere() -> None:
@@ -144,9 +144,9 @@ def test_a_smaller_tree_whose_budget_goes_elsewhere() -> None:
             begins = {record.start.n: RoundTree(record) for record in decoded(prompt, **knob).rounds}
             for record in large.rounds:
                 if record.verdicts and (truth := begins.get(record.start.n)) is not None:
-                    found = decide(large, record, checked(large.header, Change(knobs=knob)))
-                    sure, open_ = sure + (found.kept is not None), open_ + (found.kept is None)
-                    assert found.kept in (None, len(truth.accepted)), (prompt, knob, record.r)
+                    decision = decide(large, record, checked(large.header, Change(knobs=knob)))
+                    sure, open_ = sure + (decision.kept is not None), open_ + (decision.kept is None)
+                    assert decision.kept in (None, len(truth.accepted)), (prompt, knob, record.r)
     assert open_  # a node in place of those cut off may have been kept
     assert sure > 5 * open_  # it must spell the token that the target drew there
 
@@ -155,7 +155,7 @@ def test_a_smaller_tree_whose_budget_goes_elsewhere() -> None:
 @pytest.mark.parametrize("own", ["tokenwise", "hsd", "hsd_ref"])
 def test_a_rule_that_carries_is_not_foretold_fresh_drafts_behind_a_stop(own: str, rule: str) -> None:
     """Over whole runs: where a round is told, a run of the rule's own drafts anew there and keeps so many."""
-    told = carried = 0
+    n_told = carried = 0
     for seed in range(8):
         one, other = (run_of(name, topk=260, n=24, gamma=6, seed=seed) for name in (own, rule))
         assert one.header is not None
@@ -164,15 +164,17 @@ def test_a_rule_that_carries_is_not_foretold_fresh_drafts_behind_a_stop(own: str
         begins = {record.start.n: record for record in other.rounds if record.start.n <= one.rounds[0].start.n + same}
         for gain in decide_run(one, Change(verifier=rule)).rounds:
             record = one.rounds[gain.index]
-            if gain.kept is None or (found := begins.get(record.start.n)) is None:
+            if gain.kept is None or (beginning := begins.get(record.start.n)) is None:
                 continue
-            told += 1
-            assert found.start.carry is None, (seed, gain)
-            assert gain.kept == len(RoundTree(found).accepted), (seed, gain)
+            n_told += 1
+            assert beginning.start.carry is None, (seed, gain)
+            assert gain.kept == len(RoundTree(beginning).accepted), (seed, gain)
             now = decide(one, record, checked(one.header, Change(verifier=rule))).now
             assert now is not None
-            behind = [each.start.carry is not None for each in other.rounds[found.index + 1 :][: now.carries]]
+            behind = [
+                one_round.start.carry is not None for one_round in other.rounds[beginning.index + 1 :][: now.carries]
+            ]
             assert all(behind)
             carried += len(behind)
-    assert told >= 8  # the first round of every seed
+    assert n_told >= 8  # the first round of every seed
     assert carried > 4

@@ -56,8 +56,8 @@ def address(page: Any) -> str:
 
 
 def stage_round(page: Any) -> int:
-    found = re.search(r"r(\d+) ", stage_place(page))
-    return int(found[1]) if found else 0
+    match = re.search(r"r(\d+) ", stage_place(page))
+    return int(match[1]) if match else 0
 
 
 def until(true: Callable[[], Any], what: str) -> None:
@@ -73,10 +73,10 @@ def stage_place(page: Any) -> str:
 
 def panel_of(page: Any) -> Any:
     """What is open below the stage, at rest."""
-    found = page.locator(".st-key-panel")
-    found.wait_for()
+    panel = page.locator(".st-key-panel")
+    panel.wait_for()
     settled(page)
-    return found
+    return panel
 
 
 def say(page: Any, words: str) -> None:

@@ -20,8 +20,8 @@ _FORGET = "if (!window.name) { window.name = 'seen'; localStorage.clear(); sessi
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     """One context for all pages: what one has fetched, the next need not fetch and compile."""
-    with chromium() as found:
-        context = found.new_context()
+    with chromium() as chrome:
+        context = chrome.new_context()
         context.add_init_script(_FORGET)
         yield context
 
@@ -36,10 +36,10 @@ def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
         page = browser.new_page()
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme="dark" if dark else "light")
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: said.append(str(error)))
-        pages.append((page, said))
+        errors: list[str] = []
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        pages.append((page, errors))
         page.set_default_timeout(WAIT_MS)
         page.goto(address)
         return page
@@ -47,7 +47,7 @@ def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
     yield opened
     for page, _ in pages:
         page.close()
-    assert [words for _, said in pages for words in said] == []
+    assert [words for _, errors in pages for words in errors] == []
 
 
 @pytest.fixture(scope="package")
@@ -58,44 +58,44 @@ def one_port() -> int:
 
 @pytest.fixture
 def live(one_port: int) -> Iterator[Served]:
-    with served(port=one_port) as found:
-        yield found
+    with served(port=one_port) as server:
+        yield server
 
 
 @pytest.fixture
 def talking(one_port: int) -> Iterator[Served]:
     """A model that is sent messages."""
-    with served(None, one_port, "talks") as found:
-        yield found
+    with served(None, one_port, "talks") as server:
+        yield server
 
 
 @pytest.fixture
 def opened(one_port: int) -> Iterator[Served]:
     """What somebody gets who asked for nothing."""
-    with served(None, one_port, "open") as found:
-        yield found
+    with served(None, one_port, "open") as server:
+        yield server
 
 
 @pytest.fixture
 def shared(one_port: int) -> Iterator[Served]:
     """What other machines reach: pages without the key watch."""
-    with served(None, one_port, "shared") as found:
-        yield found
+    with served(None, one_port, "shared") as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
 def recorded(chain_trace: Path) -> Iterator[Served]:
-    with served(chain_trace) as found:
-        yield found
+    with served(chain_trace) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
 def exits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())) as found:
-        yield found
+    with served(write_trace(tmp_path_factory.mktemp("exits") / "exits", exit_events())) as server:
+        yield server
 
 
 @pytest.fixture(scope="package")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(write_trace(tmp_path_factory.mktemp("trees") / "trees", rank_events())) as found:
-        yield found
+    with served(write_trace(tmp_path_factory.mktemp("trees") / "trees", rank_events())) as server:
+        yield server

@@ -41,8 +41,8 @@ _USUAL = "code-tree"
 @pytest.fixture(scope="module")
 def bundled() -> Iterator[Served]:
     """Recordings of the tests, one of every method."""
-    with served(RECORDINGS[_USUAL], 0, "open") as found:
-        yield found
+    with served(RECORDINGS[_USUAL], 0, "open") as server:
+        yield server
 
 
 def found(page: Any) -> list[str]:
@@ -57,7 +57,9 @@ def found(page: Any) -> list[str]:
 
 
 def _path(node: Any) -> str:
-    return " > ".join(" ".join(each) if isinstance(each, list) else str(each) for each in node["target"])
+    return " > ".join(
+        " ".join(selector) if isinstance(selector, list) else str(selector) for selector in node["target"]
+    )
 
 
 def _settled(page: Any) -> None:

@@ -54,9 +54,9 @@ def test_tab_comes_to_everything_in_order_and_it_is_seen_where(recorded: Served,
         button: fit the tree (0), select: verifier, input: γ gamma, summary: sampling and limits,
         button: round before ([), button: step back (←), button: play (space), button: one step on (→),
         button: next round (]), button: next rejection (}), select: speed, slider: round, tab: Overview"""
-    wanted_in_order = [each.strip() for each in wanted.split(",")]
-    places = [next((k for k, name in enumerate(names) if name.startswith(each)), None) for each in wanted_in_order]
-    assert None not in places, [each for each, place in zip(wanted_in_order, places, strict=True) if place is None]
+    wanted_in_order = [part.strip() for part in wanted.split(",")]
+    places = [next((k for k, name in enumerate(names) if name.startswith(part)), None) for part in wanted_in_order]
+    assert None not in places, [part for part, place in zip(wanted_in_order, places, strict=True) if place is None]
     assert places == sorted(places), names  # type: ignore[type-var]
     assert [stop.name for stop in stops if not stop.seen] == []
     assert [stop.name for stop in stops if not stop.inside] == []

@@ -245,4 +245,4 @@ def test_one_button_plays_whatever_is_played(live: Served, open_at: Callable[...
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     until(lambda: play.get_attribute("aria-label") == "play (space)", "it does not say what it does next")
     paces = page.locator(".buttons select")
-    assert [each.is_visible() for each in paces.all()].count(True) == 1
+    assert [pace.is_visible() for pace in paces.all()].count(True) == 1

@@ -79,10 +79,10 @@ def test_knobs_are_set_before_the_first_message_and_between_runs(live: Served, o
 
 def live_start(page: Any) -> dict[str, str]:
     """Knobs by name, as they are shown."""
-    found = page.locator(".knob.slide").evaluate_all(
+    slides = page.locator(".knob.slide").evaluate_all(
         "all => all.map(one => [one.querySelector('input').ariaLabel, one.querySelector('b').textContent])"
     )
-    return {name.split()[-1]: value for name, value in found}
+    return {name.split()[-1]: value for name, value in slides}
 
 
 def test_what_is_awaited_is_said_and_nothing_of_a_run_beside_it(talking: Served, open_at: Callable[..., Any]) -> None:

@@ -25,18 +25,18 @@ def iid(p: str, q: str) -> Problem:
     return Problem(target.vocab, 2, target, draft)
 
 
-def first_tokens(found: Law, n: int) -> Law:
+def first_tokens(whole: Law, n: int) -> Law:
     """The law of the first n tokens."""
     out: Law = {}
-    for text, prob in found.items():
+    for text, prob in whole.items():
         out[text[:n]] = out.get(text[:n], 0) + prob
     return out
 
 
 def off(problem: Problem, method: str = "specbranch", n: int = 3, length: int = 4, **knobs: Any) -> float:
     """Total variation of the first n tokens from the target."""
-    found = session_law(problem, method, "tokenwise", max_new_tokens=length, **{"gamma": 2, **knobs})
-    return float(total_variation(first_tokens(found, n), law(problem.p, n)))
+    played_law = session_law(problem, method, "tokenwise", max_new_tokens=length, **{"gamma": 2, **knobs})
+    return float(total_variation(first_tokens(played_law, n), law(problem.p, n)))
 
 
 SKEWED = iid("1/2 1/2", "4/5 1/5")
@@ -65,8 +65,8 @@ def test_a_stop_that_looks_at_the_drawn_token(monkeypatch: pytest.MonkeyPatch) -
         return "low_conf"
 
     monkeypatch.setattr(drafter.Branching, "_draft_stage", peeking)
-    found = session_law(SKEWED, "specbranch", "tokenwise", gamma=1, epsilon=0.3, signal="1", max_new_tokens=3)
-    assert first_tokens(found, 1) == pytest.approx({(0,): 0.6, (1,): 0.4})
+    played_law = session_law(SKEWED, "specbranch", "tokenwise", gamma=1, epsilon=0.3, signal="1", max_new_tokens=3)
+    assert first_tokens(played_law, 1) == pytest.approx({(0,): 0.6, (1,): 0.4})
 
 
 def test_a_cut_that_reads_a_drafted_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,8 +131,8 @@ def pearl_law(problem: Problem, kind: type[BranchKeys]) -> Law:
     """Two tokens of PEARL with gamma 2, when the third may still follow."""
     models = table_models(problem)
 
-    def run(made: EnumeratedPath) -> tuple[int, ...]:
-        running = session(models, lambda r: kind(made, r), "pearl", "tokenwise", gamma=2, max_new_tokens=3)
+    def run(path: EnumeratedPath) -> tuple[int, ...]:
+        running = session(models, lambda r: kind(path, r), "pearl", "tokenwise", gamma=2, max_new_tokens=3)
         rounds = running.rounds()
         while len(running.new_tokens) < 2:
             next(rounds)

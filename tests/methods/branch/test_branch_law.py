@@ -22,8 +22,8 @@ EXACT = 1e-12
 
 def own_law(method: str, verifier: str, length: int = 4, problem: Any = THREE, **knobs: Any) -> Any:
     """How far the law of a generation is from the target's."""
-    found = session_law(problem, method, verifier, max_new_tokens=length, **{"gamma": 2, **knobs})
-    return deviation(found, law(problem.p, length, knobs.get("eos", ())))
+    played_law = session_law(problem, method, verifier, max_new_tokens=length, **{"gamma": 2, **knobs})
+    return deviation(played_law, law(problem.p, length, knobs.get("eos", ())))
 
 
 @pytest.mark.parametrize("eos", [(), (1,)], ids=["no end", "end token"])
@@ -76,7 +76,7 @@ def test_law_of_pearl(gamma: int, eos: tuple[int, ...]) -> None:
 
 
 def test_law_with_stop_texts() -> None:
-    found = session_law(
+    played_law = session_law(
         HISTORY, "specbranch", "tokenwise", max_new_tokens=5, gamma=3, epsilon=0.6, stop=["ab"], texts=Letters()
     )
     whole: dict[tuple[int, ...], Any] = {}
@@ -84,7 +84,7 @@ def test_law_with_stop_texts() -> None:
         at = "".join("ab"[t] for t in text).find("ab")
         cut = text if at < 0 else text[: at + 2]
         whole[cut] = whole.get(cut, 0) + prob
-    assert deviation(found, whole) < EXACT
+    assert deviation(played_law, whole) < EXACT
 
 
 def redraw(session: Session, done: RoundResult | None) -> None:
@@ -99,8 +99,8 @@ def redraw(session: Session, done: RoundResult | None) -> None:
 
 @pytest.mark.parametrize("eos", [(), (2,)], ids=["no end", "end token"])
 def test_law_with_knobs_redrawn_before_every_round(eos: tuple[int, ...]) -> None:
-    found = session_law(THREE, "specbranch", "tokenwise", steer=redraw, max_new_tokens=4, eos=eos)
-    assert deviation(found, law(THREE.p, 4, eos)) < EXACT
+    played_law = session_law(THREE, "specbranch", "tokenwise", steer=redraw, max_new_tokens=4, eos=eos)
+    assert deviation(played_law, law(THREE.p, 4, eos)) < EXACT
 
 
 def test_a_new_temperature_needs_no_flush() -> None:
@@ -115,12 +115,12 @@ def test_a_new_temperature_needs_no_flush() -> None:
         list(rounds)
         return first, tuple(running.new_tokens)
 
-    found, want = law_of(run), {}
-    for first, text in found:
-        chance = sum(prob for (n, other), prob in found.items() if n == first and other[:first] == text[:first])
+    ours, want = law_of(run), {}
+    for first, text in ours:
+        chance = sum(prob for (n, other), prob in ours.items() if n == first and other[:first] == text[:first])
         for at in range(first, 4):
             row = [float(x) ** 2 for x in HISTORY.p.row(text[:at])]
             chance *= row[text[at]] / sum(row)
         want[first, text] = chance
-    assert {first for first, _ in found} == {1, 2, 3}
-    assert deviation(found, want) < EXACT
+    assert {first for first, _ in ours} == {1, 2, 3}
+    assert deviation(ours, want) < EXACT

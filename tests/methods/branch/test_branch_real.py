@@ -239,10 +239,10 @@ def test_an_aborted_round_changes_nothing(
     def failing(*args: Any) -> Any:
         nonlocal calls
         calls += 1
-        made = real(*args)
+        result = real(*args)
         if calls % 2:
             raise RuntimeError("unplugged")
-        return made
+        return result
 
     monkeypatch.setattr(owner, name, failing)
     while run.finish is None:

@@ -55,8 +55,8 @@ def test_every_way_a_round_can_go(
         causes.update("hit" for e in seen if isinstance(e, ev.Match) and e.branch is not None)
         return tokens
 
-    found = law_of(run)
-    assert deviation(found, law(problem.p, length, eos)) < 1e-12
+    played_law = law_of(run)
+    assert deviation(played_law, law(problem.p, length, eos)) < 1e-12
     assert {"hit", "miss"} <= set(causes)
 
 

@@ -91,14 +91,14 @@ def test_drawn_branches_hit_more_often_than_fixed_ones() -> None:
     """Random rows of eight tokens, k = 1, 2, 3: topk .42 .64 .77, hybrid .72 .83 .89, swor .72 .85 .91."""
     generator = np.random.default_rng(1)
     pairs = [[torch.tensor(generator.dirichlet(np.ones(8))) for _ in range(2)] for _ in range(25)]
-    found = {
+    hits = {
         (rule, k): float(np.mean([one_position(of(rule), p, q, k)[1] for p, q in pairs]))
         for rule, k in [("topk", 1), ("hybrid", 1), ("topk", 2), ("hybrid", 2), ("swor", 1), ("swor", 2)]
     }
-    assert found["hybrid", 1] == pytest.approx(found["swor", 1])  # both are ordinary speculative sampling
-    assert found["topk", 1] < found["topk", 2] < found["hybrid", 1] + 0.1
-    assert found["hybrid", 1] > found["topk", 1] + 0.15
-    assert found["swor", 2] > found["hybrid", 2] > found["topk", 2] + 0.1
+    assert hits["hybrid", 1] == pytest.approx(hits["swor", 1])  # both are ordinary speculative sampling
+    assert hits["topk", 1] < hits["topk", 2] < hits["hybrid", 1] + 0.1
+    assert hits["hybrid", 1] > hits["topk", 1] + 0.15
+    assert hits["swor", 2] > hits["hybrid", 2] > hits["topk", 2] + 0.1
 
 
 def test_walk_takes_every_set() -> None:
@@ -191,8 +191,8 @@ def test_draws_are_keyed_by_position_and_ordinal() -> None:
 
     def drawn(keys: Keys) -> tuple[int, ...]:
         ordinals = iter(range(9))
-        found = choose("swor", q.log(), q, 2, lambda law: keys.draw("draft", 1, law, next(ordinals)).token)
-        return tuple(choice.token for choice in found)
+        hits = choose("swor", q.log(), q, 2, lambda law: keys.draw("draft", 1, law, next(ordinals)).token)
+        return tuple(choice.token for choice in hits)
 
     seen = {drawn(Keys(seed, 1)) for seed in range(40)}
     assert all(a != b for a, b in seen)

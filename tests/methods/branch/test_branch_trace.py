@@ -198,7 +198,7 @@ def unaided(draft: ModelAdapter, **knobs: Any) -> tuple[Branching, Watch]:
 def test_without_a_classifier_the_verdicts_of_the_run_decide(seed: int, s: int, length: int) -> None:
     """Of a draft that the target takes nothing is cut; one that it rejects stops, and its branches are short."""
     _, watch = unaided(ModelAdapter(build("llama", seed=seed, dtype=torch.float64)))
-    signals, forks = ([found for done in watch.rounds for found in facts(done, kind)] for kind in (Signal, Fork))
+    signals, forks = ([signal for done in watch.rounds for signal in facts(done, kind)] for kind in (Signal, Fork))
     assert signals[0].s == 1, "nothing was judged yet"
     assert {signal.s for signal in signals[4:]} == {s}
     assert {fork.branch_len for fork in forks[5:8]} == {length}
@@ -212,9 +212,9 @@ class Everything(VerdictRecord):
         self.seen: list[bool] = []
 
     def add(self, judged: Iterable[tuple[float, bool]], epsilon: float) -> None:
-        found = list(judged)
-        self.seen += [taken for _, taken in found]
-        super().add(found, epsilon)
+        verdicts = list(judged)
+        self.seen += [taken for _, taken in verdicts]
+        super().add(verdicts, epsilon)
 
 
 def test_every_judged_place_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:

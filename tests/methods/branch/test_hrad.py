@@ -30,7 +30,7 @@ def pair(name: str = "llama") -> tuple[ModelAdapter, ModelAdapter]:
 
 
 def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> HradConfig:
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "target": fingerprint(target),
         "target_name": "zoo/target",
         "draft": fingerprint(draft),
@@ -43,7 +43,7 @@ def config_of(target: ModelAdapter, draft: ModelAdapter, **changes: Any) -> Hrad
         "counts": (5, 6, 7),
         "confusion": ((1, 0, 0), (0, 2, 0), (0, 0, 3)),
     }
-    return HradConfig(**{**given, **changes})
+    return HradConfig(**{**settings, **changes})
 
 
 def blank(n_inputs: int) -> Network:
@@ -122,17 +122,17 @@ def test_a_class_and_its_probabilities() -> None:
     target, draft = pair()
     config = config_of(target, draft)
     network = network_of(config)
-    found = Hrad(target, config, network)
+    classifier = Hrad(target, config, network)
     rng = torch.Generator().manual_seed(0)
-    seen = {tap: torch.randn(4, 32, generator=rng) for tap in found.taps}
-    row = torch.cat([*(seen[tap][-1] for tap in found.taps), target.embedding(torch.tensor([9]))[0]])
+    seen = {tap: torch.randn(4, 32, generator=rng) for tap in classifier.taps}
+    row = torch.cat([*(seen[tap][-1] for tap in classifier.taps), target.embedding(torch.tensor([9]))[0]])
     expected = network.layers(row[None])[0].softmax(-1)
-    signal = found.classify(seen, 9)
+    signal = classifier.classify(seen, 9)
     assert signal.probs == pytest.approx(expected.tolist())
     assert signal.s == int(expected.argmax())
-    assert found.classify(seen, 9) == signal
+    assert classifier.classify(seen, 9) == signal
     halves = {tap: states.bfloat16() for tap, states in seen.items()}
-    assert sum(found.classify(halves, 9).probs) == pytest.approx(1, abs=1e-6)
+    assert sum(classifier.classify(halves, 9).probs) == pytest.approx(1, abs=1e-6)
     assert len(CLASSES) == len(signal.probs)
 
 
@@ -148,20 +148,20 @@ def test_features_are_standardised() -> None:
 
 def test_it_comes_back_from_its_folder(tmp_path: Path) -> None:
     target, draft = pair()
-    found = load(folder_of(tmp_path / "a", target, draft), target, draft)
-    assert found.config == config_of(target, draft)
-    assert found.taps == (1, 2, 3)
-    rounded = network_of(found.config)
+    trained = load(folder_of(tmp_path / "a", target, draft), target, draft)
+    assert trained.config == config_of(target, draft)
+    assert trained.taps == (1, 2, 3)
+    rounded = network_of(trained.config)
     with torch.no_grad():
         for weight in rounded.parameters():
             weight.copy_(weight.half())
-    rows = torch.randn(3, found.config.n_inputs, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(found.network(rows), rounded.eval()(rows))
-    assert {weight.dtype for weight in found.network.parameters()} == {torch.float32}
+    rows = torch.randn(3, trained.config.n_inputs, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(trained.network(rows), rounded.eval()(rows))
+    assert {weight.dtype for weight in trained.network.parameters()} == {torch.float32}
 
 
 def changed(**changes: Any) -> Any:
-    return lambda folder, given: (folder / "config.json").write_text(json.dumps({**given, **changes}))
+    return lambda folder, config: (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
 
 def cut_short(path: Path) -> None:
@@ -187,14 +187,14 @@ def no_numbers(path: Path) -> None:
         (changed(draft="00ff" * 8), "made for zoo/draft .weights 00ff00ff., the draft model draft has weights"),
         (changed(format="specviz-exit-heads"), "no weights of H-RAD .config.json says format specviz-exit-heads"),
         (changed(version=9), "version 9"),
-        (lambda folder, given: (folder / "config.json").unlink(), "no config.json"),
-        (lambda folder, given: (folder / "config.json").write_text("{"), "not JSON"),
+        (lambda folder, config: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder, config: (folder / "config.json").write_text("{"), "not JSON"),
         (changed(gamma_label="four"), "gamma_label"),
-        (lambda folder, given: (folder / "hrad.safetensors").write_bytes(b"x"), "cannot be read"),
-        (lambda folder, given: cut_short(folder / "hrad.safetensors"), "cannot be read"),
-        (lambda folder, given: no_numbers(folder / "hrad.safetensors"), "layers.0.bias' holds NaN"),
-        (lambda folder, given: (folder / "hrad.safetensors").rename(folder / "hrad.pt"), "pickled"),
-        (lambda folder, given: (folder / "hrad.safetensors").unlink(), "no .safetensors file"),
+        (lambda folder, config: (folder / "hrad.safetensors").write_bytes(b"x"), "cannot be read"),
+        (lambda folder, config: cut_short(folder / "hrad.safetensors"), "cannot be read"),
+        (lambda folder, config: no_numbers(folder / "hrad.safetensors"), "layers.0.bias' holds NaN"),
+        (lambda folder, config: (folder / "hrad.safetensors").rename(folder / "hrad.pt"), "pickled"),
+        (lambda folder, config: (folder / "hrad.safetensors").unlink(), "no .safetensors file"),
     ],
 )
 def test_what_it_refuses(tmp_path: Path, spoil: Any, message: str) -> None:
@@ -213,13 +213,13 @@ def test_what_it_refuses(tmp_path: Path, spoil: Any, message: str) -> None:
 def test_it_says_when_it_learned_from_other_rounds() -> None:
     target, draft = pair()
     config = config_of(target, draft)
-    found = Hrad(target, config, network_of(config))
-    assert found.mismatch(config.gamma_label, config.temperature) is None
+    classifier = Hrad(target, config, network_of(config))
+    assert classifier.mismatch(config.gamma_label, config.temperature) is None
     for gamma, temperature in ((config.gamma_label + 1, config.temperature), (config.gamma_label, 0.75)):
-        told = found.mismatch(gamma, temperature)
-        assert told is not None
-        assert f"gamma {config.gamma_label} at temperature {config.temperature:g}, this run" in told
-        assert f"specviz train hrad --gamma {gamma} --temperature {temperature:g}" in told
+        warning = classifier.mismatch(gamma, temperature)
+        assert warning is not None
+        assert f"gamma {config.gamma_label} at temperature {config.temperature:g}, this run" in warning
+        assert f"specviz train hrad --gamma {gamma} --temperature {temperature:g}" in warning
 
 
 def test_the_fallback(tmp_path: Path) -> None:
@@ -264,8 +264,8 @@ def test_those_beside_the_target_are_found(tmp_path: Path) -> None:
     for gamma in (3, 8):
         folder_of(Path(folder) / f"hrad-{gamma}", target, draft, gamma_label=gamma)
     folder_of(Path(folder) / "hrad-other", target, target, gamma_label=5)
-    found = [pick(target, draft, gamma=gamma) for gamma in (1, 5, 6, 12)]
-    assert [each.config.gamma_label for each in found if each] == [3, 3, 8, 8]
+    picked = [pick(target, draft, gamma=gamma) for gamma in (1, 5, 6, 12)]
+    assert [classifier.config.gamma_label for classifier in picked if classifier] == [3, 3, 8, 8]
     other = pick(target, target, gamma=8)
     assert other is not None
     assert other.config.gamma_label == 5

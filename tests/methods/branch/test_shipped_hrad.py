@@ -16,9 +16,9 @@ SHIPPED = sorted((Path(__file__).parents[3] / "assets" / "specviz_assets" / "mod
 def test_it_is_found_for_the_embedded_pair() -> None:
     target, draft = (load(None, role, None, None).adapter for role in ("target", "draft"))
     for gamma, nearest in ((1, 4), (4, 4), (6, 7), (12, 7)):
-        found = pick(target, draft, gamma=gamma)
-        assert found is not None
-        assert (found.config.gamma_label, found.config.n_inputs) == (nearest, 5 * 160)
+        trained = pick(target, draft, gamma=gamma)
+        assert trained is not None
+        assert (trained.config.gamma_label, trained.config.n_inputs) == (nearest, 5 * 160)
     assert pick(target, target) is None
 
 

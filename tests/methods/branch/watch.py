@@ -34,6 +34,6 @@ def facts(done: RoundResult, kind: type[Any]) -> list[Any]:
 
 def fact(done: RoundResult, kind: type[Any]) -> Any:
     """The only fact of a kind, None without."""
-    found = facts(done, kind)
-    assert len(found) <= 1, f"{len(found)} {kind.__name__} in one round"
-    return found[0] if found else None
+    matching = facts(done, kind)
+    assert len(matching) <= 1, f"{len(matching)} {kind.__name__} in one round"
+    return matching[0] if matching else None

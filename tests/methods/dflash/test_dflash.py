@@ -179,11 +179,11 @@ def test_it_is_verified_as_far_as_it_is_sure(loaded: Any, run: Any, tmp_path: Pa
 
 
 def test_its_chances_are_multiplied(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained, said = of(target), [0.9, 0.8, 0.5, 0.9, 0.9]
+    trained, chances = of(target), [0.9, 0.8, 0.5, 0.9, 0.9]
     monkeypatch.setattr(
-        trained.network, "sureness", lambda states, logits: torch.tensor(said, dtype=states.dtype).logit()
+        trained.network, "sureness", lambda states, logits: torch.tensor(chances, dtype=states.dtype).logit()
     )
-    products = [*accumulate(said, mul)]
+    products = [*accumulate(chances, mul)]
     for kept, bound in enumerate([0.95, *((a + b) / 2 for a, b in pairwise(products))]):
         done = next(iter(session(target, trained, confidence=bound).rounds()))
         assert len(done.draft) == kept
@@ -195,7 +195,7 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     trained = of(target)
     own = getattr(MaskedBlockNetwork, what)
-    monkeypatch.setattr(trained.network, what, lambda *given: own(trained.network, *given) * float("nan"))
+    monkeypatch.setattr(trained.network, what, lambda *args: own(trained.network, *args) * float("nan"))
     run = session(target, trained, max_new_tokens=12)
     done = next(iter(run.rounds()))
     assert [fact.code for fact in done.facts] == ["draft_not_finite"]
@@ -208,8 +208,8 @@ def test_its_file_comes_back(target: ModelAdapter, tmp_path: Path) -> None:
     """Head and embedding are the target's, also where it speaks of some tokens only."""
     few = Vocabulary.most_frequent(torch.randperm(target.vocab, generator=torch.Generator().manual_seed(3)), 120)
     KIND.write(tmp_path, of(target, few))
-    found = KIND.load(tmp_path, target)
-    assert not [name for name in found.network.state_dict() if name.startswith(("head", "embed"))]
-    assert torch.equal(found.network.head, target.head.weight[few.ids])
+    trained = KIND.load(tmp_path, target)
+    assert not [name for name in trained.network.state_dict() if name.startswith(("head", "embed"))]
+    assert torch.equal(trained.network.head, target.head.weight[few.ids])
     plain = plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()
-    assert session(target, found).generate() == plain
+    assert session(target, trained).generate() == plain

@@ -43,14 +43,14 @@ LIVELY = {"lambda0": 0.6, "entropy_gain": 0.3, "entropy_step": 0.4}  # stops com
 )
 def test_law_of_a_generation(verifier: str, case: str, length: int, knobs: dict[str, Any]) -> None:
     chosen = CASES[case]
-    found = session_law(chosen, "adaedl", verifier, max_new_tokens=length, **knobs)
-    assert deviation(found, law(chosen.p, length)) < EXACT
+    played_law = session_law(chosen, "adaedl", verifier, max_new_tokens=length, **knobs)
+    assert deviation(played_law, law(chosen.p, length)) < EXACT
 
 
 @pytest.mark.parametrize("eos", [0, 1])
 def test_law_with_an_end_token(eos: int) -> None:
-    found = session_law(HISTORY, "adaedl", "tokenwise", max_new_tokens=5, eos=[eos], gamma=3, **LIVELY)
-    assert deviation(found, law(HISTORY.p, 5, [eos])) < EXACT
+    played_law = session_law(HISTORY, "adaedl", "tokenwise", max_new_tokens=5, eos=[eos], gamma=3, **LIVELY)
+    assert deviation(played_law, law(HISTORY.p, 5, [eos])) < EXACT
 
 
 def steer(session: Session, done: RoundResult | None) -> None:
@@ -63,8 +63,8 @@ def steer(session: Session, done: RoundResult | None) -> None:
 @pytest.mark.parametrize(("case", "length"), [("H", 4), ("B", 3)])
 def test_law_with_knobs_changed_every_round(case: str, length: int) -> None:
     chosen = CASES[case]
-    found = session_law(chosen, "adaedl", "tokenwise", steer=steer, max_new_tokens=length, **LIVELY)
-    assert deviation(found, law(chosen.p, length)) < EXACT
+    played_law = session_law(chosen, "adaedl", "tokenwise", steer=steer, max_new_tokens=length, **LIVELY)
+    assert deviation(played_law, law(chosen.p, length)) < EXACT
 
 
 def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +83,8 @@ def test_a_stop_that_looks_at_the_drawn_token_is_caught(monkeypatch: pytest.Monk
 
     wrong = Problem(2, 1, Iid(exact_row([".5", ".5"])), Iid(exact_row([".8", ".2"])))
     monkeypatch.setattr(AdaEdl, "propose", propose)
-    found = session_law(wrong, "adaedl", "tokenwise", gamma=1, max_new_tokens=2)
-    first = sum(prob for text, prob in found.items() if text[0] == 0)
+    played_law = session_law(wrong, "adaedl", "tokenwise", gamma=1, max_new_tokens=2)
+    first = sum(prob for text, prob in played_law.items() if text[0] == 0)
     assert float(first) == pytest.approx(0.6)  # .8 of it was drafted and kept at .5/.8; what was dropped drew from p
 
 

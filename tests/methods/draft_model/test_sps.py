@@ -26,8 +26,8 @@ from support.table_session import HISTORY, session, session_law, table_models
 )
 def test_law_of_a_generation(case: str, length: int, verifier: str, knobs: dict[str, Any]) -> None:
     chosen = {"H": HISTORY, "B": CASE_B}[case]
-    found = session_law(chosen, "sps", verifier, max_new_tokens=length, **knobs)
-    assert deviation(found, law(chosen.p, length)) < 1e-12
+    played_law = session_law(chosen, "sps", verifier, max_new_tokens=length, **knobs)
+    assert deviation(played_law, law(chosen.p, length)) < 1e-12
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -62,17 +62,17 @@ def test_the_layer_reads_token_and_stream() -> None:
     with torch.no_grad():
         net.layer.o.weight.zero_()
         net.layer.down.weight.zero_()
-    said = CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
-    torch.testing.assert_close(said[0], net.conditions(text.features[0, -1]))
+    rows = CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist())
+    torch.testing.assert_close(rows[0], net.conditions(text.features[0, -1]))
 
 
 def offers(parents: list[int], seed: int, k: int = 10) -> list[tuple[list[int], list[float]]]:
     rng = random.Random(seed)
-    made = []
+    collected = []
     for _ in parents:
         logs = sorted((math.log(rng.random() * 0.3 + 1e-3) for _ in range(k)), reverse=True)
-        made.append((rng.sample(range(1000), k), logs))
-    return made
+        collected.append((rng.sample(range(1000), k), logs))
+    return collected
 
 
 def test_710_candidates_for_8_calls() -> None:
@@ -128,12 +128,12 @@ def test_numbers_that_are_not_finite_draft_nothing(
 ) -> None:
     """From the first call of a round on or from a later one: no draft, a word about it, the text as ever."""
     trained = made(target)
-    said, calls = trained.network.norm_and_head, 0
+    right, calls = trained.network.norm_and_head, 0
 
     def odd(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal calls
         calls += 1
-        normed, logits = said(states)
+        normed, logits = right(states)
         if calls >= first:
             logits[-1, 5:] = value
         return normed, logits
@@ -162,12 +162,12 @@ def test_a_level_says_what_each_node_says_alone(target: ModelAdapter, monkeypatc
     assert len(seen) == 1 + 3 * 3
     for path, logits in seen:
         with torch.inference_mode():
-            said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
+            rows, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
             chain: tuple[BlockSlot, ...] = (BlockSlot(1, calls.first_row, 0),)
             for depth, token in enumerate(path, 1):
                 h, (row,) = calls.later([BlockStart(token, depth, chain)])
-                said, chain = h[0], (*chain, BlockSlot(depth + 1, row, 0))
-            torch.testing.assert_close(trained.network.head_logits(said)[0], logits, rtol=0, atol=1e-9)
+                rows, chain = h[0], (*chain, BlockSlot(depth + 1, row, 0))
+            torch.testing.assert_close(trained.network.head_logits(rows)[0], logits, rtol=0, atol=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -240,9 +240,9 @@ def test_a_reduced_vocabulary_is_mapped(target: ModelAdapter) -> None:
 
 def test_folders(target: ModelAdapter, tmp_path: Any) -> None:
     files.KIND.write(tmp_path, made(target))
-    found = files.KIND.load(tmp_path, target)
+    trained = files.KIND.load(tmp_path, target)
     knobs = EAGLE3.table.knobs({"drafter": [str(tmp_path)]})
-    assert drafting.make(FactoryModels(target, None, 64), knobs).trained is found
+    assert drafting.make(FactoryModels(target, None, 64), knobs).trained is trained
     (tmp_path / "config.json").write_text('{"format": "specviz-block-drafter", "version": 1}')
     with pytest.raises(ModelError, match="these are no EAGLE-3 drafter"):
         files.KIND.read(tmp_path, target)

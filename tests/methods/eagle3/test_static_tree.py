@@ -105,16 +105,16 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
         static.make_static(FactoryModels(target, None, 64), knobs)
     write_table(tmp_path, RIGHT)
     assert static.make_static(FactoryModels(target, None, 64), knobs).right == RIGHT
-    given = json.loads((tmp_path / NAME).read_text())
+    table = json.loads((tmp_path / NAME).read_text())
     for odd in ([[5]], [[-1]], [[1e20]], [[float("nan")]], [["1"]], ["1"], [], {}, 10**400):
-        (tmp_path / NAME).write_text(json.dumps(given | {"right": odd}))
+        (tmp_path / NAME).write_text(json.dumps(table | {"right": odd}))
         with pytest.raises(ModelError, match=r"no table of ranks, rows of shares between 0 and 1"):
             read_table(tmp_path)
-    (tmp_path / NAME).write_text(json.dumps(given | {"version": 2}))
+    (tmp_path / NAME).write_text(json.dumps(table | {"version": 2}))
     with pytest.raises(ModelError, match=r"in version 1; calibrate it with"):
         read_table(tmp_path)
     write_table(tmp_path, RIGHT)
-    for broken, said in (
+    for broken, reason in (
         ("[" * 100_000 + "]" * 100_000, "cannot be read"),
         ("{", "cannot be read"),
         ("[]", "no table"),
@@ -123,7 +123,7 @@ def test_a_table_belongs_to_one_drafter(target: ModelAdapter, tmp_path: Path) ->
     ):
         whole = (tmp_path / NAME).read_text()
         (tmp_path / NAME).write_text(broken)
-        with pytest.raises(ModelError, match=said) as refused:
+        with pytest.raises(ModelError, match=reason) as refused:
             read_table(tmp_path)
         assert "\n" not in str(refused.value)
         (tmp_path / NAME).write_text(whole)

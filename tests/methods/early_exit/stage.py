@@ -108,8 +108,8 @@ def early(
 ) -> Session:
     """A session of `specbound` with the given heads, on every layer unless told otherwise."""
     options.setdefault("exit_layers", [",".join(map(str, range(1, adapter.n_layers)))])
-    made = drafter(adapter, heads, mode, 0.5)
-    return session(adapter, None, prompt, method=method, drafter=made, **options)
+    climber = drafter(adapter, heads, mode, 0.5)
+    return session(adapter, None, prompt, method=method, drafter=climber, **options)
 
 
 def plain(adapter: ModelAdapter, prompt: list[int], **options: Any) -> list[int]:

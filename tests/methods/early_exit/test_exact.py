@@ -239,8 +239,8 @@ def test_half_precision_differs_only_where_the_target_itself_wavers() -> None:
         prompt = [*PROMPT, 40 + seed]
         want = plain(adapter, prompt, max_new_tokens=N)
         run = early(adapter, Hearsay(adapter.vocab, prompt + want), prompt, Placed, max_new_tokens=N, alpha=0)
-        found = run.generate()
-        at = next((k for k in range(N) if found[k] != want[k]), None)
+        tokens = run.generate()
+        at = next((k for k in range(N) if tokens[k] != want[k]), None)
         if at is not None:
             with torch.inference_mode():
                 logits = adapter.model(torch.tensor([prompt + want[:at]])).logits[0, -1].float()
@@ -270,7 +270,7 @@ def test_a_wrong_cache_is_seen_in_the_rows(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "depths"),
     [
         (["3 5"], [3, 5]),
         (["5,3", "3"], [3, 5]),
@@ -283,8 +283,8 @@ def test_a_wrong_cache_is_seen_in_the_rows(monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=str,
 )
-def test_layers_are_named_by_number_or_share(words: list[str], found: list[int]) -> None:
-    assert layers(words, 12) == found
+def test_layers_are_named_by_number_or_share(words: list[str], depths: list[int]) -> None:
+    assert layers(words, 12) == depths
 
 
 @pytest.mark.parametrize("word", ["x", "0", "-1", "L/0", "L/00", "1.5", "M/2", "9" * 5000, "L/" + "9" * 5000, "\u0663"])
@@ -308,10 +308,10 @@ def test_knobs_fitted_to_a_model_say_what_the_loose_ones_mean(method: str) -> No
 
 def test_the_setting_of_the_spec() -> None:
     """Defaults of SpecBound on twelve layers, and of its relatives."""
-    found = {name: read(get_method(name).table.knobs().values, 12, depth) for name, depth in STYLES.items()}
-    assert found["specbound"] == Limits(0.5, 0.75, 6, 6, (2, 3, 5, 6))
-    assert found["adadecode"] == Limits(0.0, 0.75, 11, 5, (3, 6, 9))
-    assert found["layerskip"] == Limits(0.0, 0.0, 11, 6, (6,))
+    knobs = {name: read(get_method(name).table.knobs().values, 12, depth) for name, depth in STYLES.items()}
+    assert knobs["specbound"] == Limits(0.5, 0.75, 6, 6, (2, 3, 5, 6))
+    assert knobs["adadecode"] == Limits(0.0, 0.75, 11, 5, (3, 6, 9))
+    assert knobs["layerskip"] == Limits(0.0, 0.0, 11, 6, (6,))
 
 
 def test_advised_layers_are_what_auto_means() -> None:
@@ -358,7 +358,7 @@ def test_layers_that_are_left_out_are_said_once(knobs: dict[str, Any], says: lis
     adapter, sink = adapter_of("llama"), Sink()
     run = early(adapter, LogitLens(adapter), PROMPT, sink=sink, max_new_tokens=6, **knobs)
     run.generate()
-    told = [fact.message for facts in sink.rounds for fact in facts if isinstance(fact, Warn)]
-    assert len(told) == len(says)
-    for message, expected in zip(told, says, strict=True):
+    warnings = [fact.message for facts in sink.rounds for fact in facts if isinstance(fact, Warn)]
+    assert len(warnings) == len(says)
+    for message, expected in zip(warnings, says, strict=True):
         assert re.search(expected, message)

@@ -42,7 +42,7 @@ def adapter_of(name: str = "llama", dtype: torch.dtype = torch.float32, seed: in
 
 def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> ExitHeadConfig:
     width = int(adapter.head.weight.shape[1])
-    given = {
+    settings = {
         "target": fingerprint(adapter),
         "target_name": "zoo",
         "n_layers": adapter.n_layers,
@@ -52,7 +52,7 @@ def config_of(adapter: ModelAdapter, kind: str, **changes: Any) -> ExitHeadConfi
         "layers": (1, 2),
         "rank": 4 if kind in ("lowrank", "factored") else 0,
     }
-    return ExitHeadConfig(**{**given, **changes})
+    return ExitHeadConfig(**{**settings, **changes})
 
 
 def folder_of(tmp_path: Path, adapter: ModelAdapter, kind: str = "lowrank", **changes: Any) -> Path:
@@ -306,8 +306,8 @@ def test_the_fallback_is_said_once(tmp_path: Path) -> None:
     assert "logit lens" in message
     assert "specviz train exit-heads" in message
     assert warnings(heads=["lens"]) == []
-    found = warnings(heads=[str(folder_of(tmp_path, adapter_of()))], exit_layers=["1,2"], d_max=2)
-    assert found == []
+    warned = warnings(heads=[str(folder_of(tmp_path, adapter_of()))], exit_layers=["1,2"], d_max=2)
+    assert warned == []
 
 
 def test_nothing_is_kept_at_level_none() -> None:

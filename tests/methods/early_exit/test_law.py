@@ -49,8 +49,8 @@ def early_law(
         if steer:
             steer(running)
 
-    found = law_by_rounds(start, between, [heads])
-    return found, max(fed), sum(fed)
+    text_law = law_by_rounds(start, between, [heads])
+    return text_law, max(fed), sum(fed)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -65,8 +65,8 @@ def early_law(
     ids=str,
 )
 def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
-    found, most, exits = early_law(rule, 3, **changes)
-    assert deviation(found, law(TARGET, 3)) < EXACT
+    text_law, most, exits = early_law(rule, 3, **changes)
+    assert deviation(text_law, law(TARGET, 3)) < EXACT
     assert exits > 0
     assert most <= 2  # one place of the room is the closing token's
 
@@ -75,23 +75,23 @@ def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("eos", [0, 1, 2])
 def test_law_with_a_stop_token(rule: str, eos: int) -> None:
     """A drafted stop token is kept, judged by its own row, and never fed."""
-    found, _, _ = early_law(rule, 3, eos=(eos,), tau=0.45)
-    assert deviation(found, law(TARGET, 3, [eos])) < EXACT
+    text_law, _, _ = early_law(rule, 3, eos=(eos,), tau=0.45)
+    assert deviation(text_law, law(TARGET, 3, [eos])) < EXACT
 
 
 def change(session: Session) -> None:
     """Another setting before every round, told by the text so far."""
-    told = sum(session.tokens) + len(session.tokens)
-    session.request("tau", (0.0, 0.5, 0.7, 1.01)[told % 4])
-    session.request("w_max", told % 3)
-    session.request("d_max", 1 + told % 2)
-    session.request("alpha", (0.0, 1.0)[told % 2])
+    n = sum(session.tokens) + len(session.tokens)
+    session.request("tau", (0.0, 0.5, 0.7, 1.01)[n % 4])
+    session.request("w_max", n % 3)
+    session.request("d_max", 1 + n % 2)
+    session.request("alpha", (0.0, 1.0)[n % 2])
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_law_with_settings_changed_every_round(rule: str) -> None:
-    found, _, _ = early_law(rule, 4, steer=change)
-    assert deviation(found, law(TARGET, 4)) < EXACT
+    text_law, _, _ = early_law(rule, 4, steer=change)
+    assert deviation(text_law, law(TARGET, 4)) < EXACT
 
 
 class SoftArgmax(EarlyExit):
@@ -145,15 +145,15 @@ def test_mistakes_show(mistake: type[EarlyExit], eos: tuple[int, ...], changes: 
 
 def test_no_draft_under_keyed_rules_loses_anything_by_dropping_a_stop() -> None:
     """Under M the thrown-away draft was no draw, so the law stays."""
-    found, _, _ = early_law("M", 3, (2,), drafter=DropsStops, tau=0.0)
-    assert deviation(found, law(TARGET, 3, [2])) < EXACT
+    text_law, _, _ = early_law("M", 3, (2,), drafter=DropsStops, tau=0.0)
+    assert deviation(text_law, law(TARGET, 3, [2])) < EXACT
 
 
 def test_shared_noise_keeps_every_draft_of_a_head_that_is_right() -> None:
     """Rule C where q = p: the same noise draws the same token, on every path. With noise of its own it would not."""
     method, verifier = get_method("specbound"), get_verifier("walk")
     judged: dict[str, list[bool]] = {"shared": [], "sampled": []}
-    for mode, found in judged.items():
+    for mode, kept in judged.items():
         for seed in range(12):
             model, heads = stack(TARGET, TARGET, TARGET)
             parts = SessionConfig(FactoryModels(model, None, 64), EarlyExit(model, heads, mode, 0.5), verifier)  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def test_shared_noise_keeps_every_draft_of_a_head_that_is_right() -> None:
                 }
             )
             for done in Session(parts, model.prompt, method.table, knobs).rounds():
-                found += [node < done.n_accepted for node in range(min(len(done.draft), done.n_accepted + 1))]
+                kept += [node < done.n_accepted for node in range(min(len(done.draft), done.n_accepted + 1))]
     assert len(judged["shared"]) >= 12
     assert all(judged["shared"])
     assert not all(judged["sampled"])

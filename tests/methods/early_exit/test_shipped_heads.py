@@ -48,11 +48,11 @@ def test_they_are_found_for_the_embedded_target() -> None:
 def test_they_commit_what_was_promised_on_code() -> None:
     """With default knobs at temperature 0: 1.8 tokens a round or more, more than the lens, for fewer layer calls."""
     assert len(PROMPTS) == 3
-    found, calls, texts = tokens_per_round()
+    per_round, calls, texts = tokens_per_round()
     lens, lens_calls, lens_texts = tokens_per_round(heads=["lens"])
     assert texts == lens_texts
-    assert found >= 1.8
-    assert found > lens
+    assert per_round >= 1.8
+    assert per_round > lens
     assert calls < min(12, lens_calls)
 
 

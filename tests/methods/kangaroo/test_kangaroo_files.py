@@ -51,9 +51,9 @@ def edit(folder: Path, **changes: Any) -> None:
 
 def test_an_adapter_comes_back_from_its_folder(tmp_path: Path) -> None:
     target = target_of()
-    found, made = load(folder_of(tmp_path, target), target), adapter_for(target, 2)
-    assert found.layer == 2
-    for mine, theirs in zip(found.adapter.parameters(), made.adapter.parameters(), strict=True):
+    read, written = load(folder_of(tmp_path, target), target), adapter_for(target, 2)
+    assert read.layer == 2
+    for mine, theirs in zip(read.adapter.parameters(), written.adapter.parameters(), strict=True):
         assert torch.equal(mine, theirs.to(torch.bfloat16).float())
     assert str(tmp_path) not in (tmp_path / "config.json").read_text()
 
@@ -63,10 +63,10 @@ def test_adapters_beside_their_target_are_found(tmp_path: Path) -> None:
     target = load_model(str(folder), "target", None, "float64").adapter
     assert pick(target, None) is None
     folder_of(folder / "kangaroo", target, 1)
-    found = pick(target, None)
-    assert found is not None
-    assert found.layer == 1
-    assert found.adapter.norm.weight.dtype == torch.float64
+    trained = pick(target, None)
+    assert trained is not None
+    assert trained.layer == 1
+    assert trained.adapter.norm.weight.dtype == torch.float64
     assert pick(target, "lens") is None
     other = load_model(save(planted(2, layers=3)[0], tmp_path / "other"), "target", None, "float64").adapter
     assert pick(other, None) is None

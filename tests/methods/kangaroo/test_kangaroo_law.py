@@ -70,8 +70,8 @@ def kangaroo_law(
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("changes", [{}, {"tau": 0.0, "w_max": 3}, {"tau": 1.01, "w_max": 3}], ids=str)
 def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
-    found, ends, longest = kangaroo_law(rule, 3, **changes)
-    assert deviation(found, law(TARGET, 3)) < EXACT
+    text_law, ends, longest = kangaroo_law(rule, 3, **changes)
+    assert deviation(text_law, law(TARGET, 3)) < EXACT
     assert longest == (1 if changes.get("tau") == 1.01 else 2)  # one place of the room is the closing token's
     assert "low_conf" in ends or changes.get("tau") == 0.0
 
@@ -80,23 +80,23 @@ def test_law_of_three_tokens(rule: str, changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize("eos", [0, 2])
 def test_law_with_a_stop_token(rule: str, eos: int) -> None:
     """A drafted stop token is kept, judged by its own row, and never fed."""
-    found, ends, _ = kangaroo_law(rule, 3, eos=(eos,))
-    assert deviation(found, law(TARGET, 3, [eos])) < EXACT
+    text_law, ends, _ = kangaroo_law(rule, 3, eos=(eos,))
+    assert deviation(text_law, law(TARGET, 3, [eos])) < EXACT
     assert "stop_token" in ends or rule in "MO"
 
 
 def change(session: Session) -> None:
     """Another setting before every round, told by the text so far; the model's own head in between."""
-    told = sum(session.tokens) + len(session.tokens)
-    session.request("tau", (0.0, 0.5, 0.7, 1.01)[told % 4])
-    session.request("w_max", told % 3)
-    session.request("exit_layers", (["auto"], ["1"], ["2"])[told % 3])
+    n = sum(session.tokens) + len(session.tokens)
+    session.request("tau", (0.0, 0.5, 0.7, 1.01)[n % 4])
+    session.request("w_max", n % 3)
+    session.request("exit_layers", (["auto"], ["1"], ["2"])[n % 3])
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_law_with_settings_changed_every_round(rule: str) -> None:
-    found, _, _ = kangaroo_law(rule, 4, steer=change)
-    assert deviation(found, law(TARGET, 4)) < EXACT
+    text_law, _, _ = kangaroo_law(rule, 4, steer=change)
+    assert deviation(text_law, law(TARGET, 4)) < EXACT
 
 
 class ThrowsWeakAway(Kangaroo):

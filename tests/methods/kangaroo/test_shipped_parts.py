@@ -32,8 +32,8 @@ def decoded(method: str, **knobs: Any) -> tuple[float, float, list[str]]:
     texts = []
     for prompt in PROMPTS:
         out: list[Event] = []
-        given = {name: [value] if isinstance(value, str) else value for name, value in knobs.items()}
-        start = Start(prompt=prompt, method=method, knobs={"max_new_tokens": N, **given}, level="summary")
+        knob_lists = {name: [value] if isinstance(value, str) else value for name, value in knobs.items()}
+        start = Start(prompt=prompt, method=method, knobs={"max_new_tokens": N, **knob_lists}, level="summary")
         run = LocalRun(Pair(target(), None), start, out.append)
         list(run.rounds())
         texts.append(run.text)
@@ -47,8 +47,8 @@ def test_they_are_found_for_the_embedded_target() -> None:
     adapter = adapter_files.pick(target().adapter, None)
     assert adapter is not None
     assert adapter.adapter.n_params == 4 * 160**2 + 2 * 160
-    skips, said = skip_files.pick(target().adapter, [])
-    assert said is None
+    skips, notice = skip_files.pick(target().adapter, [])
+    assert notice is None
     assert 0 < len(skips) < 24
 
 
@@ -56,18 +56,18 @@ def test_the_adapter_drafts_better_than_the_lens_and_changes_no_text() -> None:
     """Fewer layer calls than plain decoding, too."""
     layer = str(adapter_files.pick(target().adapter, None).layer)  # type: ignore[union-attr]
     _, _, plain = decoded("ar")
-    found, calls, texts = decoded("kangaroo")
+    per_round, calls, texts = decoded("kangaroo")
     lens, lens_calls, _ = decoded("kangaroo", adapter="lens", exit_layers=layer)
     assert texts == plain
-    assert found > max(lens, 1.6)
+    assert per_round > max(lens, 1.6)
     assert calls < min(12, lens_calls)
 
 
 def test_the_skip_set_drafts_and_changes_no_text() -> None:
     _, _, plain = decoded("ar")
-    found, calls, texts = decoded("draft_and_verify")
+    per_round, calls, texts = decoded("draft_and_verify")
     assert texts == plain
-    assert found > 1.5
+    assert per_round > 1.5
     assert calls < 12
 
 
@@ -81,8 +81,8 @@ def test_no_file_names_where_it_was_made(folder: str) -> None:
 
 
 def card(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(PAIR / folder / "card.json").read_text(encoding="utf-8"))
-    return found
+    numbers: dict[str, Any] = json.loads(Path(PAIR / folder / "card.json").read_text(encoding="utf-8"))
+    return numbers
 
 
 def test_the_cards_agree_with_what_they_describe() -> None:

@@ -126,18 +126,18 @@ def test_window_and_pool_are_those_of_the_book(size: int, width: int, guesses: i
         return best(text) if temperature == 0 else Keys(seed, 0).draw("target", len(text), row).token
 
     expected = by_the_book(size, width, guesses, PROMPT, fillers, limit, best, pick)
-    assert [list(each.tokens) for each in done] == [each["tokens"] for each in expected]
+    assert [list(one.tokens) for one in done] == [one["tokens"] for one in expected]
     room = limit
-    for each, wanted in zip(done, expected, strict=True):
-        window, guessed = fed(each)
+    for one, wanted in zip(done, expected, strict=True):
+        window, guessed = fed(one)
         if room > 1:
             assert [row for row in window if row] == [row for row in wanted["rows"] if row]
             assert guessed == {guess[: room - 1] for guess in wanted["guesses"]}
         else:
             assert (window, guessed) == ([], set())
-        room -= len(each.tokens)
+        room -= len(one.tokens)
     if guesses and width > 1 and temperature == 0:
-        assert max(len(each.tokens) for each in done) > 1  # else the pool was never tried
+        assert max(len(one.tokens) for one in done) > 1  # else the pool was never tried
 
 
 def test_a_guess_that_matches_to_its_end_counts_whole() -> None:
@@ -206,8 +206,8 @@ def test_law_of_a_generation(
     verifier: str, case: str, length: int, knobs: dict[str, Any], sizes: dict[str, Any]
 ) -> None:
     chosen = {"H": HISTORY, "B": CASE_B, "C": CASE_C}[case]
-    found = session_law(chosen, "lookahead", verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs, **sizes)
-    assert deviation(found, law(chosen.p, length)) < 1e-12
+    played_law = session_law(chosen, "lookahead", verifier, max_new_tokens=length, prompt=(0, 1, 0), **knobs, **sizes)
+    assert deviation(played_law, law(chosen.p, length)) < 1e-12
 
 
 @both
@@ -215,8 +215,8 @@ def test_law_of_a_generation(
 @pytest.mark.parametrize("eos", [0, 1])
 def test_law_with_an_end_token(verifier: str, eos: int, sizes: dict[str, Any]) -> None:
     own: dict[str, Any] = {"ngram_size": 3, "window": 2, **sizes}
-    found = session_law(HISTORY, "lookahead", verifier, max_new_tokens=6, eos=[eos], prompt=(0, 1, 0), **own)
-    assert deviation(found, law(HISTORY.p, 6, [eos])) < 1e-12
+    played_law = session_law(HISTORY, "lookahead", verifier, max_new_tokens=6, eos=[eos], prompt=(0, 1, 0), **own)
+    assert deviation(played_law, law(HISTORY.p, 6, [eos])) < 1e-12
 
 
 @both
@@ -434,9 +434,9 @@ def test_a_budget_is_kept(budget: int, text_ngrams: bool) -> None:
     running = session(models(), None, "lookahead", "walk", max_new_tokens=60, **own)
     done = list(running.rounds())
     assert running.new_tokens == plain
-    fed_nodes = [each.draft.n_fed for each in done]
+    fed_nodes = [outcome.draft.n_fed for outcome in done]
     assert max(fed_nodes) <= budget
-    windows = {each.draft.n_fed - each.draft.n_judged for each in done} - {0}
+    windows = {outcome.draft.n_fed - outcome.draft.n_judged for outcome in done} - {0}
     assert bool(windows) == (budget > 0)
     if budget > 1:
         assert len(done) < len(plain)  # some guess was right
@@ -470,10 +470,10 @@ def test_the_text_fills_the_pool() -> None:
 
 
 def test_a_reader_gives_every_ngram_once() -> None:
-    text, reader, found = [1, 2, 3, 4, 5, 6, 7], TextReader(3, frozenset({4})), []
+    text, reader, ngrams = [1, 2, 3, 4, 5, 6, 7], TextReader(3, frozenset({4})), []
     for end in (2, 3, 3, 5, 7):
-        found += reader.fresh(text[:end])
-    assert found == [(1, (2, 3)), (5, (6, 7))]
+        ngrams += reader.fresh(text[:end])
+    assert ngrams == [(1, (2, 3)), (5, (6, 7))]
 
 
 def test_the_shape_of_a_window_by_its_budget() -> None:
@@ -503,6 +503,6 @@ def test_nearly_free_nodes_end_where_a_row_costs() -> None:
 def test_a_header_says_the_budget_in_force() -> None:
     """An open budget becomes the number that the device takes; one that was given stays."""
     table = get_method("lookahead").table
-    for given, told in (({}, 4), ({"node_budget": 9}, 9)):
-        drafter = prepare.make_drafter(get_method("lookahead"), models(), table.knobs(given))
-        assert prepare.fitted(table, drafter, given)[1]["node_budget"] == told
+    for knobs, budget in (({}, 4), ({"node_budget": 9}, 9)):
+        drafter = prepare.make_drafter(get_method("lookahead"), models(), table.knobs(knobs))
+        assert prepare.fitted(table, drafter, knobs)[1]["node_budget"] == budget

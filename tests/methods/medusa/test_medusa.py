@@ -74,8 +74,8 @@ def test_the_tree_is_the_best_paths_of_the_heads_ranks(target: ModelAdapter) -> 
     done = next(iter(run.rounds()))
     with torch.no_grad():
         out = target.model(torch.tensor([PROMPT[:-1]]), output_hidden_states=True)
-    said = trained.network(out.hidden_states[-1][:, -1])[0].topk(3).indices.tolist()
-    want = {tuple(said[d][rank] for d, rank in enumerate(path)) for path in best_paths(RIGHT, 20)}
+    best = trained.network(out.hidden_states[-1][:, -1])[0].topk(3).indices.tolist()
+    want = {tuple(best[d][rank] for d, rank in enumerate(path)) for path in best_paths(RIGHT, 20)}
     assert {done.draft.path(node) for node in range(len(done.draft))} == want
     assert done.n_draft_calls == 1
 
@@ -144,7 +144,7 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
     assert drafter.KIND.load(tmp_path, target).config.right == RIGHT
     knobs = MEDUSA.table.knobs({"drafter": [str(tmp_path)]})
     assert drafter.make(FactoryModels(target, None, 64), knobs).trained.vocabulary.n_draft == 90
-    given = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text())
     for name, odd in (
         ("heads", 5),
         ("heads", 1e30),
@@ -152,6 +152,6 @@ def test_a_reduced_vocabulary_and_folders(target: ModelAdapter, tmp_path: Any) -
         ("right", [[0.5], [], [0.5], [0.5]]),
         ("right", 4),
     ):
-        (tmp_path / "config.json").write_text(json.dumps(given | {name: odd}))
+        (tmp_path / "config.json").write_text(json.dumps(config | {name: odd}))
         with pytest.raises(ModelError, match=r"config.json says (heads|right) = .*; it must be a .*train one with"):
             drafter.KIND.read(tmp_path, target)

@@ -165,13 +165,13 @@ def test_it_stops_before_a_token_it_is_unsure_of(loaded: Any, run: Any, tmp_path
     known = sorted({event.conf for event in free if isinstance(event, DraftStep)})
     bound = (known[9] + known[10]) / 2  # not one of them: what is on record is rounded
     _, events = run("mtp", drafter=[str(tmp_path)], gamma=6, p_min=bound)
-    looks = {each: [e for e in events if isinstance(e, DraftStep) and e.r == each] for each in {e.r for e in events}}
+    looks = {pair: [e for e in events if isinstance(e, DraftStep) and e.r == pair] for pair in {e.r for e in events}}
     nodes = {event.node: event for event in events if isinstance(event, Node)}
     for end in (event for event in events if isinstance(event, RoundEnd)):
         *before, last = looks[end.r] or [None]
         assert not any(look.stopped for look in before)
         assert (end.draft_end == "low_conf") == (last is not None and last.stopped)
-    every = [look for each in looks.values() for look in each]
+    every = [look for pair in looks.values() for look in pair]
     assert {look.node for look in every if not look.stopped} == {*nodes}
     assert all((look.conf < bound) == look.stopped for look in every)
     assert {look.stopped for look in every} == {True, False}
@@ -185,11 +185,11 @@ def test_it_stops_before_a_token_it_is_unsure_of(loaded: Any, run: Any, tmp_path
 def test_numbers_that_are_not_finite_draft_nothing(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    trained, calls, said = made(target), [], MtpNetwork.norm_and_head
+    trained, calls, right = made(target), [], MtpNetwork.norm_and_head
 
     def odd(states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         calls.append(None)
-        normed, logits = said(trained.network, states)
+        normed, logits = right(trained.network, states)
         return normed, logits * (float("nan") if len(calls) >= first else 1.0)
 
     monkeypatch.setattr(trained.network, "norm_and_head", odd)
@@ -207,10 +207,10 @@ def test_its_file_holds_the_layer_alone(target: ModelAdapter, tmp_path: Path) ->
     KIND.write(tmp_path, made(target, few))
     with safe_open(tmp_path / KIND.weights, "pt") as file:
         assert not [name for name in file.keys() if name.startswith(("head", "embed"))]  # noqa: SIM118
-    found = KIND.load(tmp_path, target)
-    assert torch.equal(found.network.head, target.head.weight[few.ids])
+    trained = KIND.load(tmp_path, target)
+    assert torch.equal(trained.network.head, target.head.weight[few.ids])
     assert (
-        session(target, found).generate()
+        session(target, trained).generate()
         == plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()
     )
 
@@ -223,14 +223,14 @@ def test_eight_bits_are_half_the_file_and_nearly_the_weights(target: ModelAdapte
         KIND.write(tmp_path / folder, trained)
     size = {folder: (tmp_path / folder / KIND.weights).stat().st_size for folder in ("large", "small")}
     assert size["small"] < 0.75 * size["large"]  # matrices this small have scales and headers beside them
-    found = KIND.load(tmp_path / "small", target)
-    theirs = dict(found.network.named_parameters())
-    for name, each in large.network.named_parameters():
-        step = each.abs().amax(-1, keepdim=True) / 127
-        assert bool(((theirs[name] - each).abs() <= 0.5 * step + 0.008 * each.abs()).all()), name
-    assert found.config.bits == 8
+    loaded_part = KIND.load(tmp_path / "small", target)
+    theirs = dict(loaded_part.network.named_parameters())
+    for name, weights in large.network.named_parameters():
+        step = weights.abs().amax(-1, keepdim=True) / 127
+        assert bool(((theirs[name] - weights).abs() <= 0.5 * step + 0.008 * weights.abs()).all()), name
+    assert loaded_part.config.bits == 8
     assert (
-        session(target, found).generate()
+        session(target, loaded_part).generate()
         == plain_session(target, None, PROMPT, method="ar", max_new_tokens=36).generate()
     )
 
@@ -252,14 +252,14 @@ def test_eight_bits_that_cannot_be_right_are_refused(target: ModelAdapter, tmp_p
         path = tmp_path / "config.json"
         path.write_text(path.read_text().replace('"bits": 8', '"bits": 12'))
     save_file(tensors, tmp_path / KIND.weights)
-    said = {
+    reasons = {
         "lost": "which is nothing",
         "short": r"is \[31\] for 'layer.q.weight', which is \[32, 32\] of int8",
         "whole": "of type int8; weights are floating point",
         "infinite": "holds NaN or infinite",
         "bits": "says bits = 12; it must be 8 or 16",
     }[odd]
-    with pytest.raises(ModelError, match=said) as refused:
+    with pytest.raises(ModelError, match=reasons) as refused:
         KIND.load(tmp_path, target)
     assert "\n" not in str(refused.value)
 
@@ -267,8 +267,8 @@ def test_eight_bits_that_cannot_be_right_are_refused(target: ModelAdapter, tmp_p
 def windows_of(target: ModelAdapter, n: int = 16, length: int = 40) -> OwnWindows:
     """What the target writes at temperature 1 behind single tokens."""
     rng = torch.Generator().manual_seed(2)
-    given = [iter([[token]]) for token in range(n)]
-    return continued(target.model, given, OwnTextConfig(n, 1, length, (1.0,)), rng)
+    streams = [iter([[token]]) for token in range(n)]
+    return continued(target.model, streams, OwnTextConfig(n, 1, length, (1.0,)), rng)
 
 
 def with_gains(target: ModelAdapter, large: float) -> ModelAdapter:
@@ -290,8 +290,8 @@ def test_over_a_right_guess_it_begins_as_the_target_s_last_layer() -> None:
     with torch.no_grad():
         out = target.model(input_ids=ids, output_hidden_states=True)
         rows = target.norm.weight * out.hidden_states[target.n_layers - 1]
-        told = passed(target, text)
-        rows = rows / told.left.square().mean(-1).sqrt().mean()
+        kept = passed(target, text)
+        rows = rows / kept.left.square().mean(-1).sqrt().mean()
         left = net(rows[:, :, None], torch.arange(ids.shape[1])[None], lambda index, k, v: (k, v), None)[:, :, 0]
         torch.testing.assert_close(
             left / left.norm(dim=-1, keepdim=True),
@@ -310,13 +310,13 @@ def test_its_first_guess_hears_the_token_and_is_better_than_none(architecture: s
     seeded = deepcopy(net)
     text = windows_of(target, 48)
     settle(net, target, OwnWindows(text.ids[:40], text.written[:40]))
-    told = passed(target, OwnWindows(text.ids[40:], text.written[40:]))
+    kept = passed(target, OwnWindows(text.ids[40:], text.written[40:]))
 
     def near(of: MtpNetwork, last: torch.Tensor, token: torch.Tensor) -> float:
         rows = of.begin(last[None].double(), token[None].double())[0, :, 0]
-        return float(torch.nn.functional.cosine_similarity(rows.detach(), getattr(told, guessed), dim=-1).mean())
+        return float(torch.nn.functional.cosine_similarity(rows.detach(), getattr(kept, guessed), dim=-1).mean())
 
-    right = near(net, told.last, told.token)
-    assert right > near(net, told.last, told.token.roll(1, 0)) + 0.05
-    assert right > near(seeded, told.last, told.token) + 0.2
+    right = near(net, kept.last, kept.token)
+    assert right > near(net, kept.last, kept.token.roll(1, 0)) + 0.05
+    assert right > near(seeded, kept.last, kept.token) + 0.2
     assert torch.equal(net.layer.gate.weight, seeded.layer.gate.weight) == (guessed == "left")

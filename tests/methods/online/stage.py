@@ -42,17 +42,17 @@ def lesson(
     return QueryBatch(text.features[0], tokens, Laws.of(logits, Vocabulary(VOCAB)), first, held), text
 
 
-def spoken(net: BlockNetwork, made: QueryBatch, text: Text) -> list[Slot]:
+def spoken(net: BlockNetwork, batch: QueryBatch, text: Text) -> list[Slot]:
     """All of the lesson's root-block slots, as if every pair had begun a round and been right throughout."""
     with torch.no_grad():
-        states = pair_states(net, text.embed, made)
+        states = pair_states(net, text.embed, batch)
     out = []
-    for pair in range(made.n_pairs):
+    for pair in range(batch.n_pairs):
         for slot in range(net.slots):
-            row = pair + 1 + slot - made.first
-            if 0 <= row < len(made.laws):
-                token = int(made.tokens[pair + 2 + slot])
-                out.append(Slot(made, states[pair, slot], pair, 1, slot, row, token, bool(made.held[row])))
+            row = pair + 1 + slot - batch.first
+            if 0 <= row < len(batch.laws):
+                token = int(batch.tokens[pair + 2 + slot])
+                out.append(Slot(batch, states[pair, slot], pair, 1, slot, row, token, bool(batch.held[row])))
     return out
 
 
@@ -68,12 +68,12 @@ class Told(QueryCollector):
         return self.n_new
 
     def signal(self) -> QuerySurprise:
-        made = QuerySurprise()
+        surprise = QuerySurprise()
         for prob in self.surprise:
-            made.round([prob])
+            surprise.round([prob])
         for _ in range(self.n - len(self.surprise)):
-            made.round()
-        return made
+            surprise.round()
+        return surprise
 
     def lesson(self, first_token: int) -> list[Slot]:
         return self.slots
@@ -118,12 +118,12 @@ def decoded(
     prompts: tuple[str, ...] = PROMPTS,
     level: Any = "full",
     between: Callable[[LocalRun], None] | None = None,
-    **given: Any,
+    **options: Any,
 ) -> Decoded:
     """A whole stream through lines and back. `between` is called after every round."""
     lines: list[bytes] = []
     stream = [Prompt(text=text, domain="code" if k % 2 else "prose") for k, text in enumerate(prompts)]
-    start = Start(stream=stream, method=method, knobs={"max_new_tokens": 20, **given}, level=level)
+    start = Start(stream=stream, method=method, knobs={"max_new_tokens": 20, **options}, level=level)
     run = LocalRun(pair, start, lambda event: lines.append(encode(event)))
     for _ in run.rounds():
         if between is not None:

@@ -47,11 +47,11 @@ def learning(
 ) -> tuple[Session, SpecBlock, Ear]:
     """A whole query of a drafter that learns and often knows the text."""
     ear = Ear()
-    made = trained(target)
-    run = session(target, prompt, made, sink=ear, **knobs)
+    batch = trained(target)
+    run = session(target, prompt, batch, sink=ear, **knobs)
     law = {name: value for name, value in knobs.items() if name in ("temperature", "max_new_tokens")}
     truth = [*prompt, *plain_session(target, None, prompt, method="ar", **law).generate()]
-    drafter = SpecBlock(made, target, tutor=OnlineTrainer(made.network, target.embedding))
+    drafter = SpecBlock(batch, target, tutor=OnlineTrainer(batch.network, target.embedding))
     run.drafter = drafter
     object.__setattr__(run.parts, "drafter", drafter)
     with monkeypatch.context() as patch:
@@ -69,24 +69,24 @@ def test_slots_of_the_path(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch
     assert notes is not None
     slots = notes.lesson(PROMPT[0])
     want = [
-        (each.block, each.slot, each.true_rank_emitted is not None)
-        for done, found in ear.rounds
-        for each in found
-        if each.on_path and depth_of(done, each) < len(done.tokens)
+        (fact.block, fact.slot, fact.true_rank_emitted is not None)
+        for done, facts in ear.rounds
+        for fact in facts
+        if fact.on_path and depth_of(done, fact) < len(done.tokens)
     ]
     assert [(slot.block, slot.slot, slot.token >= 0) for slot in slots] == want
     assert {slot.block for slot in slots} == {1, 2}
-    made = slots[0].lesson
-    assert made.n_pairs == len(run.tokens) - 1
-    assert made.tokens.tolist() == run.tokens
-    assert made.first == len(PROMPT) - 1
+    lesson = slots[0].lesson
+    assert lesson.n_pairs == len(run.tokens) - 1
+    assert lesson.tokens.tolist() == run.tokens
+    assert lesson.first == len(PROMPT) - 1
     logits = target_logits(target, run.tokens)
     for slot in slots:
-        place = slot.row + made.first
+        place = slot.row + lesson.first
         assert slot.token == run.tokens[place + 1]
         if slot.block == 1:
             assert place == slot.pair + 1 + slot.slot
-        torch.testing.assert_close(made.laws.probs[slot.row], logits[place].softmax(-1), rtol=0, atol=1e-9)
+        torch.testing.assert_close(lesson.laws.probs[slot.row], logits[place].softmax(-1), rtol=0, atol=1e-9)
         assert slot.held == (slot.row % HELD_OUT == 0)
     assert not any(slot.state.is_inference() for slot in slots), "training could not save them"
 
@@ -99,24 +99,24 @@ def test_coverage_ranks_tokens_as_they_were_offered(target: ModelAdapter, monkey
     assert drafter.notes is not None
     slots = drafter.notes.lesson(PROMPT[0])
     written = [
-        (each, done.tokens[depth_of(done, each)])
-        for done, found in ear.rounds
-        for each in found
-        if each.on_path and depth_of(done, each) < len(done.tokens)
+        (fact, done.tokens[depth_of(done, fact)])
+        for done, facts in ear.rounds
+        for fact in facts
+        if fact.on_path and depth_of(done, fact) < len(done.tokens)
     ]
     assert len(slots) == len(written) > 20
     reordered = 0
-    for slot, (each, token) in zip(slots, written, strict=True):
-        tokens = [offered for offered, _ in each.top or ()]
+    for slot, (fact, token) in zip(slots, written, strict=True):
+        tokens = [offered for offered, _ in fact.top or ()]
         assert coverage(drafter.network, [slot], Sizes((5,) * 4, 5)) == float(token in tokens[:5])
         logits = drafter.network.head_logits(slot.state)[0]
         reordered += logits.topk(5).indices.tolist() != tokens[:5]
     assert reordered > 10
 
 
-def depth_of(done: Any, each: Expansion) -> int:
+def depth_of(done: Any, expansion: Expansion) -> int:
     ids = [-1, *(done.draft.ids[node] for node in done.outcome.accepted)]
-    return ids.index(each.parent)
+    return ids.index(expansion.parent)
 
 
 def target_logits(target: ModelAdapter, tokens: list[int]) -> torch.Tensor:
@@ -143,16 +143,16 @@ def test_the_signal_is_the_surprise_where_rounds_ended(
     """By the newest expansion of the node where a round ended, from what was recorded of it; a bonus is none."""
     _, drafter, ear = learning(target, monkeypatch, temperature=temperature)
     total, count = 0.0, 0
-    for done, found in ear.rounds:
+    for done, facts in ear.rounds:
         accepted = done.outcome.accepted
         stop = done.draft.ids[accepted[-1]] if accepted else -1
-        at = [each for each in found if each.parent == stop]
+        at = [fact for fact in facts if fact.parent == stop]
         if not at or len(done.tokens) <= len(accepted) or done.outcome.kind != "recovered":
             continue
         count += 1
-        told = dict(at[-1].top or ())
-        if done.tokens[-1] in told:
-            total -= math.log(max(math.exp(told[done.tokens[-1]]), 1e-4))
+        shares = dict(at[-1].top or ())
+        if done.tokens[-1] in shares:
+            total -= math.log(max(math.exp(shares[done.tokens[-1]]), 1e-4))
         else:  # outside the best twenty: between the floor and the twentieth
             total = math.nan
             break
@@ -183,8 +183,8 @@ def test_rounds_without_a_draft_count_and_leave_no_slot(target: ModelAdapter, mo
     assert (drafter.notes.signal().rounds, drafter.notes.signal().rejections) == (run.number, 0)
     run, drafter, _ = learning(target, monkeypatch, prompt=[5])
     assert drafter.notes is not None
-    made = drafter.notes.lesson(5)[0].lesson
-    assert (made.first, made.tokens.tolist()) == (0, run.tokens)
+    batch = drafter.notes.lesson(5)[0].lesson
+    assert (batch.first, batch.tokens.tolist()) == (0, run.tokens)
 
 
 def test_long_queries_keep_their_last_pairs(target: ModelAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,12 +196,12 @@ def test_long_queries_keep_their_last_pairs(target: ModelAdapter, monkeypatch: p
     whole = drafter.notes.lesson(PROMPT[0])
     monkeypatch.setattr(collect, "MOST_PAIRS", 20)
     slots = drafter.notes.lesson(PROMPT[0])
-    made: QueryBatch = slots[0].lesson
-    assert (made.n_pairs, made.first, MOST_PAIRS) == (20, 0, 512)
-    assert made.tokens.tolist() == run.tokens[-21:]
+    batch: QueryBatch = slots[0].lesson
+    assert (batch.n_pairs, batch.first, MOST_PAIRS) == (20, 0, 512)
+    assert batch.tokens.tolist() == run.tokens[-21:]
     later = whole[len(whole) - len(slots) :]
     for ours, theirs in zip(slots, later, strict=True):
         assert torch.equal(ours.state, theirs.state)
         assert ours.token == theirs.token
-        assert torch.equal(made.laws.probs[ours.row], theirs.lesson.laws.probs[theirs.row])
-        assert int(made.tokens[ours.pair + 1]) == int(theirs.lesson.tokens[theirs.pair + 1])
+        assert torch.equal(batch.laws.probs[ours.row], theirs.lesson.laws.probs[theirs.row])
+        assert int(batch.tokens[ours.pair + 1]) == int(theirs.lesson.tokens[theirs.pair + 1])

@@ -29,15 +29,15 @@ class Stage:
 
     def __init__(self, seed: int = 0, step: int = 1_000_000) -> None:
         self.net = network(seed=seed, std=0.1)
-        made, self.text = lesson(30, seed=seed + 1, period=3)
-        self.slots = spoken(self.net, made, self.text)
+        batch, self.text = lesson(30, seed=seed + 1, period=3)
+        self.slots = spoken(self.net, batch, self.text)
         self.clock = Ticks(step)
         self.tutor = OnlineTrainer(self.net, self.text.embed, clock=self.clock)
         self.n = 0
 
     def query(self, surprise: float = 0.05, rejections: int = 15, tau: float = 2.0, **changes: Any) -> Adapt:
-        told = Told(self.slots, [surprise] * rejections, 20)
-        record = self.tutor.over(told, ended(self.n, tau, **changes), SIZES)
+        signals = Told(self.slots, [surprise] * rejections, 20)
+        record = self.tutor.over(signals, ended(self.n, tau, **changes), SIZES)
         self.n += 1
         return record
 
@@ -76,7 +76,7 @@ def test_same_seed_same_records() -> None:
     first, second, other = Stage(), Stage(), Stage(step=3_000_000)
     ours = [stage.query(**ALWAYS) for stage in (first, second) for _ in range(4)]
     assert ours[:4] == ours[4:]
-    assert any(each.action != "skip" for each in ours)
+    assert any(weights.action != "skip" for weights in ours)
     assert [other.query(**ALWAYS) for _ in range(4)] != ours[:4], "the clock is looked at"
 
 
@@ -112,14 +112,14 @@ def spoiling(stage: Stage, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[tor
     """Every update of the heads comes out spoiled."""
     head = stage.tutor.learner.head
 
-    def spoiled(*given: Any) -> Any:
-        return {name: spoil(each) for name, each in head(*given).items()}
+    def spoiled(*args: Any) -> Any:
+        return {name: spoil(weights) for name, weights in head(*args).items()}
 
     monkeypatch.setattr(stage.tutor.learner, "head", spoiled)
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda each: -each, lambda each: torch.full_like(each, float("nan"))], ids=["worse", "not finite"]
+    "spoil", [lambda batch: -batch, lambda batch: torch.full_like(batch, float("nan"))], ids=["worse", "not finite"]
 )
 def test_a_harmful_update_is_taken_back_and_still_charged(
     monkeypatch: pytest.MonkeyPatch, spoil: Callable[[torch.Tensor], torch.Tensor]
@@ -129,7 +129,7 @@ def test_a_harmful_update_is_taken_back_and_still_charged(
     while stage.query(**ALWAYS, adapt_actions="head").reverted:
         pass  # a good drafter, so that there is something to lose
     before, anchor = stage.tutor.network, dict(stage.tutor.learner.anchor)
-    state = {name: each.clone() for name, each in before.named_parameters()}
+    state = {name: weights.clone() for name, weights in before.named_parameters()}
     spoiling(stage, monkeypatch, spoil)
     arm = stage.tutor.bandit.arms["head"]
     taken, explored = arm.n, stage.tutor.bandit.explored_s
@@ -137,8 +137,8 @@ def test_a_harmful_update_is_taken_back_and_still_charged(
     assert (record.action, record.reverted) == ("head", True)
     assert record.version_after == record.version_before
     assert stage.tutor.network is before
-    assert all(torch.equal(each, state[name]) for name, each in before.named_parameters())
-    assert all(stage.tutor.learner.anchor[name] is each for name, each in anchor.items())
+    assert all(torch.equal(weights, state[name]) for name, weights in before.named_parameters())
+    assert all(stage.tutor.learner.anchor[name] is weights for name, weights in anchor.items())
     assert arm.n == taken + 1
     assert record.update_s is not None
     assert record.update_s > 0
@@ -164,8 +164,8 @@ def test_inference_mode_around_it_does_no_harm() -> None:
     """Whoever decodes may do it inside inference mode: what is learnt is made outside of it."""
     plain, inside = Stage(), Stage()
     with torch.inference_mode():
-        found = [inside.query(**ALWAYS) for _ in range(3)]
-    assert found == [plain.query(**ALWAYS) for _ in range(3)]
+        records = [inside.query(**ALWAYS) for _ in range(3)]
+    assert records == [plain.query(**ALWAYS) for _ in range(3)]
 
 
 def test_frozen_shows_and_does_nothing() -> None:
@@ -190,7 +190,7 @@ def test_a_reset_is_done_once_at_the_boundary(to: str) -> None:
     assert record.version_after == record.version_before + 1
     learner = stage.tutor.learner
     want = learner.anchor if to == "anchor" else dict(stage.net.named_parameters())
-    assert all(torch.equal(each, want[name]) for name, each in learner.network.named_parameters())
+    assert all(torch.equal(weights, want[name]) for name, weights in learner.network.named_parameters())
     states = torch.stack([slot.state for slot in stage.tutor.memory.slots[-20:]])
     again = torch.stack([slot.state for slot in spoken(learner.network, stage.slots[0].lesson, stage.text)[-20:]])
     assert torch.equal(states, again)
@@ -211,8 +211,8 @@ def test_the_guard_falls_back_to_an_anchor_that_is_better() -> None:
     stage.tutor.bandit.served.tau = stage.tutor.anchor.tau = 3.0
     dear: dict[str, Any] = {"adapt_cost_scale": 1e9, "tau": 1.0}
     records = [stage.query(**dear) for _ in range(7)]
-    assert [each.reason for each in records if each.reset] == ["guard"]
-    fell = next(each for each in records if each.reset)
+    assert [weights.reason for weights in records if weights.reset] == ["guard"]
+    fell = next(weights for weights in records if weights.reset)
     assert (fell.reset, fell.action) == ("anchor", "skip")
     assert torch.equal(learner.network.head.weight, learner.anchor["head.weight"])
 
@@ -224,7 +224,7 @@ def test_harder_texts_alone_bring_no_fall_back() -> None:
         stage.query(**ALWAYS, adapt_actions="head")
     network = stage.tutor.network
     records = [stage.query(tau=1.0, adapt_cost_scale=1e9) for _ in range(30)]
-    assert all(each.reset is None for each in records)
+    assert all(weights.reset is None for weights in records)
     assert stage.tutor.network is network
     assert stage.tutor.anchor.tau == pytest.approx(stage.tutor.bandit.served.tau, rel=0.1)
 
@@ -249,29 +249,29 @@ def test_replays_try_every_action_and_leave_no_trace() -> None:
 
     for _ in range(3):
         want = plain.query(**ALWAYS)
-        told = Told(replayed.slots, [0.05] * 15, 20)
+        signals = Told(replayed.slots, [0.05] * 15, 20)
         query = ended(replayed.n, 2.0, **ALWAYS, adapt_regret="replay")
         query = replace(query, next_length=decode)
-        made: Any = lambda net: net  # noqa: E731
-        got = replayed.tutor.over(told, query, SIZES, made)
+        as_it_is: Any = lambda net: net  # noqa: E731
+        got = replayed.tutor.over(signals, query, SIZES, as_it_is)
         replayed.n += 1
         assert (got.action, got.measured_gain) == (want.action, want.measured_gain)
         assert got.version_after == want.version_after
         assert got.replays is not None
-        found = {each.action: each for each in got.replays}
-        assert list(found) == ["skip", "head", "full"]
-        assert found["skip"].next_length == 2.0
-        assert found["skip"].profit == found["skip"].next_profit == 0.0
-        assert found[got.action].measured_gain == pytest.approx(0.0 if got.reverted else got.measured_gain)
-        profits = [each.profit for each in got.replays if each.profit is not None]
-        assert got.replay_regret == pytest.approx(max(profits) - (found[got.action].profit or 0.0), abs=1e-4)
+        by_action = {weights.action: weights for weights in got.replays}
+        assert list(by_action) == ["skip", "head", "full"]
+        assert by_action["skip"].next_length == 2.0
+        assert by_action["skip"].profit == by_action["skip"].next_profit == 0.0
+        assert by_action[got.action].measured_gain == pytest.approx(0.0 if got.reverted else got.measured_gain)
+        profits = [weights.profit for weights in got.replays if weights.profit is not None]
+        assert got.replay_regret == pytest.approx(max(profits) - (by_action[got.action].profit or 0.0), abs=1e-4)
         assert got.next_regret is not None
         assert got.next_regret >= 0
-        if found["head"].next_length == 2.4:
+        if by_action["head"].next_length == 2.4:
             saved = replayed.tutor.bandit.served.saves(0.4, 20)
-            assert found["head"].next_profit == pytest.approx(saved - found["head"].seconds, rel=1e-4)
-    for name, each in plain.tutor.network.named_parameters():
-        assert torch.equal(each, replayed.tutor.network.get_parameter(name))
+            assert by_action["head"].next_profit == pytest.approx(saved - by_action["head"].seconds, rel=1e-4)
+    for name, weights in plain.tutor.network.named_parameters():
+        assert torch.equal(weights, replayed.tutor.network.get_parameter(name))
 
 
 def test_replays_are_measured_at_the_same_places() -> None:
@@ -281,8 +281,8 @@ def test_replays_are_measured_at_the_same_places() -> None:
     still = {"adapt_lr_head": 1e-9, "adapt_lr_full": 1e-9, "adapt_regret": "replay"}
     record = stage.query(**ALWAYS | still)
     assert record.replays is not None
-    assert [each.action for each in record.replays] == ["skip", "head", "full"]
+    assert [weights.action for weights in record.replays] == ["skip", "head", "full"]
     first, whole = ([s for s in stage.slots if s.held and s.block <= most] for most in (1, 2))
-    shares = {each.coverage for each in record.replays}
+    shares = {weights.coverage for weights in record.replays}
     assert shares == {coverage(stage.net, first, SIZES)}
     assert shares != {coverage(stage.net, whole, SIZES)}

@@ -48,8 +48,8 @@ def redrawn(rng: random.Random) -> Any:
         noise = torch.Generator().manual_seed(rng.randrange(1 << 30))
         drafter: Any = run.session.drafter
         with torch.no_grad():
-            for each in drafter.network.parameters():
-                each.add_(0.03 * torch.randn(each.shape, generator=noise, dtype=each.dtype))
+            for parameter in drafter.network.parameters():
+                parameter.add_(0.03 * torch.randn(parameter.shape, generator=noise, dtype=parameter.dtype))
 
     return between
 
@@ -62,17 +62,17 @@ def test_the_text_is_plain_decoding_s_while_the_drafter_learns(
     monkeypatch.setattr(Bandit, "budget", lambda bandit, setting: 1e6)  # seconds: of no clock of this machine
     pair, folder = small
     model = pair.target.adapter.model
-    whole, print_ = {n: each.clone() for n, each in model.state_dict().items()}, fingerprint(pair.target.adapter)
+    whole, print_ = {n: weights.clone() for n, weights in model.state_dict().items()}, fingerprint(pair.target.adapter)
     common = {"temperature": temperature, "seed": 3}
     _, plain = decoded(pair, "ar", level="none", **common)
     for salt, between in ((0, None), (1, redrawn(random.Random(1)))):
         _, events = decoded(pair, "specblock", drafter=[folder], between=between, **EAGER, **common)
         assert texts(events) == texts(plain), salt
-        found = of(events, Adapt)
-        assert len(found) == len(PROMPTS)
-        assert sum(each.action != "skip" or each.reset is not None for each in found) >= 3
-        assert found[-1].version_after >= 2
-    assert all(torch.equal(model.state_dict()[name], each) for name, each in whole.items())
+        steps = of(events, Adapt)
+        assert len(steps) == len(PROMPTS)
+        assert sum(weights.action != "skip" or weights.reset is not None for weights in steps) >= 3
+        assert steps[-1].version_after >= 2
+    assert all(torch.equal(model.state_dict()[name], weights) for name, weights in whole.items())
     assert fingerprint(pair.target.adapter) == print_
 
 
@@ -84,17 +84,17 @@ def test_every_query_has_its_record_in_its_place(small: tuple[Pair, str], tmp_pa
     assert [type(event) for event in marks] == [Prefill, Adapt] * len(PROMPTS)
     assert [event.q for event in marks] == [q for q in range(len(PROMPTS)) for _ in range(2)]
     version = 0
-    for prefill, found in zip(marks[::2], marks[1::2], strict=True):
+    for prefill, step in zip(marks[::2], marks[1::2], strict=True):
         assert isinstance(prefill, Prefill)
-        assert isinstance(found, Adapt)
+        assert isinstance(step, Adapt)
         ends = [event for event in of(events, RoundEnd) if event.q == prefill.q]
-        assert prefill.drafter_version == found.version_before == version
-        version = found.version_after
+        assert prefill.drafter_version == step.version_before == version
+        version = step.version_after
         assert (prefill.text, prefill.domain) == (PROMPTS[prefill.q], "code" if prefill.q % 2 else "prose")
-        assert (found.domain, found.r) == (prefill.domain, ends[-1].r)
-        assert (found.n_rounds, found.n_tokens) == (len(ends), sum(event.n_emitted for event in ends))
-        assert found.accepted_histogram[0] == sum(event.n_accepted == 0 for event in ends)
-        assert sum(found.accepted_histogram) == len(ends)
+        assert (step.domain, step.r) == (prefill.domain, ends[-1].r)
+        assert (step.n_rounds, step.n_tokens) == (len(ends), sum(event.n_emitted for event in ends))
+        assert step.accepted_histogram[0] == sum(event.n_accepted == 0 for event in ends)
+        assert sum(step.accepted_histogram) == len(ends)
     header = of(events, Header)[0]
     assert header.env["stream"] == {"n_queries": len(PROMPTS), "domains": {"prose": 3, "code": 3}}
     assert of(events, End)[0].reason == "done"
@@ -110,7 +110,9 @@ def test_the_network_from_disk_is_never_written_to(small: tuple[Pair, str]) -> N
     """Another run of the same folder begins where the first one began."""
     pair, folder = small
     runs = [decoded(pair, "specblock", PROMPTS[:3], "none", drafter=[folder], **EAGER) for _ in range(2)]
-    first, second = ([(each.action, each.S, each.coverage_before) for each in of(events, Adapt)] for _, events in runs)
+    first, second = (
+        [(adapt.action, adapt.S, adapt.coverage_before) for adapt in of(events, Adapt)] for _, events in runs
+    )
     assert first[0][1:] == second[0][1:]
     networks = [run.session.drafter.trained.network for run, _ in runs]  # type: ignore[union-attr]
     assert networks[0] is not networks[1]
@@ -129,19 +131,19 @@ def test_a_clock_and_a_seed_settle_everything(small: tuple[Pair, str], monkeypat
         return of(events, Adapt)
 
     first, second = found(), found()
-    for each in (*first, *second):
-        each.t = 0
+    for step in (*first, *second):
+        step.t = 0
     assert first == second
-    assert any(each.action != "skip" for each in first)
+    assert any(step.action != "skip" for step in first)
 
 
-@pytest.mark.parametrize("method", [name for name, each in all_methods().items() if not each.needs_draft])
+@pytest.mark.parametrize("method", [name for name, spec in all_methods().items() if not spec.needs_draft])
 def test_methods_that_need_no_parts_go_through_a_stream(small: tuple[Pair, str], method: str) -> None:
     """Every query with its own seed, as if it had been decoded alone with that one."""
     pair, folder = small
-    given: dict[str, Any] = {"drafter": [folder]} if method == "specblock" else {}
+    parts: dict[str, Any] = {"drafter": [folder]} if method == "specblock" else {}
     try:
-        _, events = decoded(pair, method, prompts=PROMPTS[:3], level="none", temperature=0.8, seed=5, **given)
+        _, events = decoded(pair, method, prompts=PROMPTS[:3], level="none", temperature=0.8, seed=5, **parts)
     except ModelError as error:
         pytest.skip(f"no trained part of it lies here: {error}")
     _, plain = decoded(pair, "ar", prompts=PROMPTS[:3], level="none", temperature=0.8, seed=5)
@@ -168,14 +170,14 @@ def test_knobs_of_queries_wait_for_the_next_one(small: tuple[Pair, str]) -> None
 
     _, events = decoded(pair, "specblock", drafter=[folder], between=between, **EAGER)
     assert asked
-    lengths = [sum(each.n_emitted for each in of(events, RoundEnd) if each.q == q) for q in range(len(PROMPTS))]
+    lengths = [sum(end.n_emitted for end in of(events, RoundEnd) if end.q == q) for q in range(len(PROMPTS))]
     assert lengths == [20, 20, 7, 7, 7, 7]
-    changes = [(each.q, each.applied_r, each.name, each.new, each.by) for each in of(events, Knob)]
+    changes = [(change.q, change.applied_r, change.name, change.new, change.by) for change in of(events, Knob)]
     assert (1, 3, "k_max", 3, "user") in changes
     assert (2, 1, "max_new_tokens", 7, "test") in changes
     assert (2, 1, "adapt_do", "reset_to_base", "user") in changes
     assert (2, 1, "adapt_do", "learn", "specviz") in changes  # it acts once
-    assert [each.reset for each in of(events, Adapt)] == [None, "base", None, None, None, None]
+    assert [adapt.reset for adapt in of(events, Adapt)] == [None, "base", None, None, None, None]
 
 
 def test_learning_may_be_switched_on_and_off_between_queries(small: tuple[Pair, str]) -> None:
@@ -186,8 +188,8 @@ def test_learning_may_be_switched_on_and_off_between_queries(small: tuple[Pair, 
             run.set_knob("adapt", "on" if run.session.query in (1, 2) else "off")
 
     _, events = decoded(pair, "specblock", drafter=[folder], between=between, **{**EAGER, "adapt": "off"})
-    assert [each.q for each in of(events, Adapt)] == [2, 3]
-    versions = [each.drafter_version for each in of(events, Prefill)]
+    assert [adapt.q for adapt in of(events, Adapt)] == [2, 3]
+    versions = [prefill.drafter_version for prefill in of(events, Prefill)]
     assert versions[:3] == [0, 0, 0]
     assert versions[4] == versions[5]  # off: what was learnt stays
 
@@ -199,12 +201,12 @@ def test_replays_are_recorded_and_change_nothing(small: tuple[Pair, str]) -> Non
     _, events = decoded(pair, "specblock", some, "none", drafter=[folder], adapt_regret="replay", **EAGER, **longer)
     _, plain = decoded(pair, "ar", some, level="none", **longer)
     assert texts(events) == texts(plain)
-    found = of(events, Adapt)
-    assert all(each.replays for each in found)
-    assert [each.next_length is None for each in found[0].replays] == [False, False, False]
-    assert [each.next_length is None for each in found[1].replays] == [True, True, True]  # no query follows
-    taken = next(each for each in found[0].replays if each.action == found[0].action)
-    assert found[1].mean_acceptance_length == pytest.approx(taken.next_length, rel=1e-5)  # it came as foretold
+    steps = of(events, Adapt)
+    assert all(step.replays for step in steps)
+    assert [step.next_length is None for step in steps[0].replays] == [False, False, False]
+    assert [step.next_length is None for step in steps[1].replays] == [True, True, True]  # no query follows
+    taken = next(step for step in steps[0].replays if step.action == steps[0].action)
+    assert steps[1].mean_acceptance_length == pytest.approx(taken.next_length, rel=1e-5)  # it came as foretold
 
 
 def test_stopping_between_and_inside_queries(small: tuple[Pair, str]) -> None:
@@ -219,19 +221,19 @@ def test_stopping_between_and_inside_queries(small: tuple[Pair, str]) -> None:
 
         _, events = decoded(pair, "specblock", drafter=[folder], between=between, **EAGER)
         assert len(of(events, Prefill)) == 2
-        assert [each.q for each in of(events, Adapt)] == ([0] if stop_at[1] else [0, 1])
+        assert [adapt.q for adapt in of(events, Adapt)] == ([0] if stop_at[1] else [0, 1])
         assert of(events, End)[0].reason == "cancelled"
         assert isinstance(events[-1], End)
 
 
 def test_bad_prompts_are_named_before_anything_begins(small: tuple[Pair, str]) -> None:
     pair, _ = small
-    told: list[Event] = []
+    events: list[Event] = []
     stream = [Prompt(text="a"), Prompt(text="word " * 3000, where="p.jsonl line 7")]
     with pytest.raises(SpecvizError, match=r"p\.jsonl line 7: the prompt has \d+ tokens"):
-        LocalRun(pair, Start(stream=stream, method="ar"), told.append)
+        LocalRun(pair, Start(stream=stream, method="ar"), events.append)
     with pytest.raises(SpecvizError, match="not both"):
-        LocalRun(pair, Start(prompt="a", stream=stream, method="ar"), told.append)
+        LocalRun(pair, Start(prompt="a", stream=stream, method="ar"), events.append)
     with pytest.raises(KnobError, match="last query would have seed"):
-        LocalRun(pair, Start(stream=[stream[0]] * 2, method="ar", knobs={"seed": 2**53 - 1}), told.append)
-    assert told == []
+        LocalRun(pair, Start(stream=[stream[0]] * 2, method="ar", knobs={"seed": 2**53 - 1}), events.append)
+    assert events == []

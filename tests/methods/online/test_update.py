@@ -24,15 +24,15 @@ SIZES = Sizes((2, 4, 10, 0), 10)
 
 
 def unchanged(net: BlockNetwork, before: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(net.state_dict()[name], each) for name, each in before.items())
+    return all(torch.equal(net.state_dict()[name], tensor) for name, tensor in before.items())
 
 
 def test_a_head_update_learns_and_moves_the_heads_alone() -> None:
     """On a copy: the network in hand is as it was, the made one shares all it did not learn."""
     net = network(std=0.1)
     before = copy.deepcopy(net.state_dict())
-    made, text = lesson()
-    slots = spoken(net, made, text)
+    batch, text = lesson()
+    slots = spoken(net, batch, text)
     train, held = [s for s in slots if not s.held], [s for s in slots if s.held]
     learner = Learner(net, text.embed)
     weights = learner.head(train, steps=30, rate=2e-2)
@@ -43,9 +43,9 @@ def test_a_head_update_learns_and_moves_the_heads_alone() -> None:
     assert first is not None
     assert second is not None
     assert second > first + 0.3
-    for name, each in better.named_parameters():
-        assert (each is net.get_parameter(name)) == (name not in weights)
-        assert torch.equal(each, weights.get(name, before[name]))
+    for name, tensor in better.named_parameters():
+        assert (tensor is net.get_parameter(name)) == (name not in weights)
+        assert torch.equal(tensor, weights.get(name, before[name]))
     learner.keep(weights, better)
     assert (learner.network, learner.version) == (better, 1)
     assert unchanged(net, before), "whoever drafts with the older network goes on with it"
@@ -55,17 +55,17 @@ def test_a_head_update_learns_and_moves_the_heads_alone() -> None:
 def test_a_full_update_learns_and_not_the_held_out_places() -> None:
     """Every weight moves; what is held out is not learnt, though it could have been."""
     net = network(std=0.1)
-    made, text = lesson(40, sure=9.0)
+    batch, text = lesson(40, sure=9.0)
     learner = Learner(net, text.embed)
-    everything = replace(made, held=torch.zeros_like(made.held))
-    weights = learner.full(made, steps=60, rate=5e-3)
+    everything = replace(batch, held=torch.zeros_like(batch.held))
+    weights = learner.full(batch, steps=60, rate=5e-3)
     assert set(weights) == {name for name, _ in net.named_parameters()}
     other = Learner(net, text.embed)
     peeked = other.built(other.full(everything, steps=60, rate=5e-3))
     better = learner.built(weights)
 
     def right(net: BlockNetwork, held: bool) -> float:
-        chosen = [slot for slot in spoken(net, made, text) if slot.held == held and slot.slot == 0]
+        chosen = [slot for slot in spoken(net, batch, text) if slot.held == held and slot.slot == 0]
         share = coverage(net, chosen, Sizes((1, 1, 1, 1), 1))
         assert share is not None
         return share
@@ -77,34 +77,34 @@ def test_a_full_update_learns_and_not_the_held_out_places() -> None:
 def test_lesson_loss_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slot k of pair i answers for row i + 1 + k; a wrong slot silences those behind it in its pair."""
     net = network(std=0.3)
-    made, text = lesson(10, first=3)
+    batch, text = lesson(10, first=3)
     with torch.no_grad():
-        states = pair_states(net, text.embed, made)
+        states = pair_states(net, text.embed, batch)
         total = 0.0
         alive = [True] * 10
         for slot in range(4):
             losses = []
             for pair in range(10):
-                row = pair + 1 + slot - made.first
-                if not alive[pair] or not 0 <= row < len(made.laws):
+                row = pair + 1 + slot - batch.first
+                if not alive[pair] or not 0 <= row < len(batch.laws):
                     alive[pair] = False
                     continue
                 logits = net.head_logits(states[pair, slot])[0]
-                if not made.held[row]:
-                    losses.append(float(-(made.laws.probs[row] * logits.log_softmax(-1)).sum()))
-                alive[pair] = int(logits.argmax()) == int(made.laws.best[row])
+                if not batch.held[row]:
+                    losses.append(float(-(batch.laws.probs[row] * logits.log_softmax(-1)).sum()))
+                alive[pair] = int(logits.argmax()) == int(batch.laws.best[row])
             total += 0.8**slot * (sum(losses) / len(losses) if losses else 0.0)
-        whole = float(lesson_loss(net, text.embed, made))
+        whole = float(lesson_loss(net, text.embed, batch))
         monkeypatch.setattr(update, "rank_loss", lambda kind, logits, true, counted: logits[0].new_zeros(()))
-        assert float(lesson_loss(net, text.embed, made)) == pytest.approx(total, abs=1e-9)
+        assert float(lesson_loss(net, text.embed, batch)) == pytest.approx(total, abs=1e-9)
     assert whole > total
 
 
 def test_coverage_by_hand() -> None:
     """The root's slot offers as many as the root has children, others by the bucket their rank head says."""
     net = network(std=0.3)
-    made, text = lesson()
-    slots = spoken(net, made, text)
+    batch, text = lesson()
+    slots = spoken(net, batch, text)
     inside = []
     for slot in slots:
         logits, rank_logits, _ = net.head_logits(slot.state)
@@ -119,11 +119,11 @@ def test_coverage_by_hand() -> None:
 def test_states_are_worked_out_anew_where_they_can_be() -> None:
     """Root blocks as the network makes them now; later blocks grew from a tree that is gone."""
     net, other = network(seed=0), network(seed=1)
-    made, text = lesson()
-    slots = spoken(net, made, text)
+    batch, text = lesson()
+    slots = spoken(net, batch, text)
     later = [replace(slot, block=2) for slot in slots[:5]]
     again = anew(other, text.embed, [*later, *slots])
-    want = spoken(other, made, text)
+    want = spoken(other, batch, text)
     assert len(again) == len(want) == len(slots)
     for ours, theirs in zip(again, want, strict=True):
         assert torch.equal(ours.state, theirs.state)
@@ -133,27 +133,27 @@ def test_states_are_worked_out_anew_where_they_can_be() -> None:
 def test_moments_of_a_trial_leave_no_trace() -> None:
     """An update after a trial is the one that would have been made without it."""
     net = network(std=0.1)
-    made, text = lesson()
-    slots = spoken(net, made, text)
+    batch, text = lesson()
+    slots = spoken(net, batch, text)
     plain, tried = Learner(net, text.embed), Learner(net, text.embed)
     for learner in (plain, tried):
         learner.head(slots, steps=3)
-        learner.full(made, steps=2)
+        learner.full(batch, steps=2)
     with tried.trial("head"), tried.trial("full"):
         tried.head(slots, steps=5, rate=0.5)
-        tried.full(made, steps=5, rate=0.5)
-    for first, second in ((plain.head(slots, 2), tried.head(slots, 2)), (plain.full(made, 2), tried.full(made, 2))):
-        assert all(torch.equal(second[name], each) for name, each in first.items())
+        tried.full(batch, steps=5, rate=0.5)
+    for first, second in ((plain.head(slots, 2), tried.head(slots, 2)), (plain.full(batch, 2), tried.full(batch, 2))):
+        assert all(torch.equal(second[name], tensor) for name, tensor in first.items())
 
 
 def test_the_anchor_follows_slowly_and_resets_go_where_they_say() -> None:
     net = network(std=0.1)
-    made, text = lesson()
+    batch, text = lesson()
     learner = Learner(net, text.embed)
     base = learner.anchor["head.weight"].clone()
     for _ in range(2):
         before = learner.anchor["head.weight"].clone()
-        weights = learner.head(spoken(net, made, text), steps=5)
+        weights = learner.head(spoken(net, batch, text), steps=5)
         learner.keep(weights, learner.built(weights))
         want = before + 0.01 * (weights["head.weight"] - before)
         assert torch.equal(learner.anchor["head.weight"], want)
@@ -163,30 +163,30 @@ def test_the_anchor_follows_slowly_and_resets_go_where_they_say() -> None:
     learner.reset("base")
     assert learner.network is net
     assert learner.version == 4
-    assert all(torch.equal(each, learner.anchor[name]) for name, each in net.named_parameters())
+    assert all(torch.equal(tensor, learner.anchor[name]) for name, tensor in net.named_parameters())
 
 
 def test_the_target_is_bit_identical_after_many_updates() -> None:
     """Every weight of the target before and after fifty updates, although the drafter's head began as a copy of its."""
     adapter = ModelAdapter(build("llama", seed=1, dtype=torch.float64))  # its parameters ask for gradients
-    made, print_ = trained(adapter), fingerprint(adapter)
+    batch, print_ = trained(adapter), fingerprint(adapter)
     with torch.no_grad():
-        made.network.head.weight[:, :16] = adapter.head.weight[:, :16]
-    whole = {name: each.clone() for name, each in adapter.model.state_dict().items()}
-    learner, rng = Learner(made.network, adapter.embedding), torch.Generator().manual_seed(0)
+        batch.network.head.weight[:, :16] = adapter.head.weight[:, :16]
+    whole = {name: tensor.clone() for name, tensor in adapter.model.state_dict().items()}
+    learner, rng = Learner(batch.network, adapter.embedding), torch.Generator().manual_seed(0)
     for k in range(25):
         n = 12
-        features = torch.randn(n, made.config.shape.n_features, generator=rng, dtype=torch.float64)
+        features = torch.randn(n, batch.config.shape.n_features, generator=rng, dtype=torch.float64)
         tokens = torch.randint(adapter.vocab, (n + 1,), generator=rng)
-        laws = Laws.of(torch.randn(n, adapter.vocab, generator=rng, dtype=torch.float64), made.vocabulary)
+        laws = Laws.of(torch.randn(n, adapter.vocab, generator=rng, dtype=torch.float64), batch.vocabulary)
         query = QueryBatch(features, tokens, laws, 0, torch.arange(n) % 5 == 0)
         state = torch.randn(16, generator=rng, dtype=torch.float64)
         slots = [Slot(query, state, 0, 1, 0, row, 3, False) for row in range(n)]
         for weights in (learner.head(slots, steps=2), learner.full(query, steps=1)):
             learner.keep(weights, learner.built(weights))
         assert learner.version == 2 * (k + 1)
-    assert all(torch.equal(adapter.model.state_dict()[name], each) for name, each in whole.items())
-    assert all(each.grad is None for each in adapter.model.parameters())
+    assert all(torch.equal(adapter.model.state_dict()[name], tensor) for name, tensor in whole.items())
+    assert all(tensor.grad is None for tensor in adapter.model.parameters())
     assert fingerprint(adapter) == print_
     assert not shared_storage(learner.tensors(), adapter.model.parameters())
     assert shared_storage([adapter.head.weight[:3]], adapter.model.parameters())  # the check sees a view
@@ -195,8 +195,8 @@ def test_the_target_is_bit_identical_after_many_updates() -> None:
 def test_memory_is_a_ring_and_its_batch_half_old() -> None:
     """Held-out slots are measured on and never trained on; a batch has the query's slots and as many older ones."""
     net = network()
-    made, text = lesson(30)
-    slots = spoken(net, made, text)
+    batches, text = lesson(30)
+    slots = spoken(net, batches, text)
     memory = ReplayBuffer()
     assert memory.batch == memory.held == []
     for _ in range(9):

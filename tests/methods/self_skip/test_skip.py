@@ -98,7 +98,7 @@ def test_an_abort_after_every_write_changes_nothing(monkeypatch: pytest.MonkeyPa
     """The draft's writes into borrowed slots are among them."""
     target, write, skips = target_of(2, 3), KVCache.update, SkipSet(frozenset({2}), frozenset({1}))
     want = plain(target, PROMPT, max_new_tokens=7)
-    made = SkippedModel(target, skips)
+    skipping = SkippedModel(target, skips)
     calls, fatal = 0, -1
 
     def counting(self: KVCache, *args: Any, **kw: Any) -> Any:
@@ -110,7 +110,7 @@ def test_an_abort_after_every_write_changes_nothing(monkeypatch: pytest.MonkeyPa
         return out
 
     def begun() -> Session:
-        drafter = skip.over(FactoryModels(target, None, 640), made, "argmax")
+        drafter = skip.over(FactoryModels(target, None, 640), skipping, "argmax")
         return session(target, None, PROMPT, method="draft_and_verify", drafter=drafter, max_new_tokens=7, tau=0.2)
 
     monkeypatch.setattr(KVCache, "update", counting)
@@ -136,10 +136,10 @@ def skip_law(rule: str, length: int, eos: tuple[int, ...] = (), drafter: Any = S
     method = get_method("draft_and_verify")
     knobs = method.table.knobs({"tau": 0.5, "w_max": 2, "temperature": 1.0, "max_new_tokens": length, **changes})
 
-    model, said = LayeredTable(TARGET, TABLE_PROMPT), LayeredTable(SAID, TABLE_PROMPT)
-    parts = SessionConfig(FactoryModels(model, None, 64), drafter(said, 2, mode), get_verifier(verifier))
+    model, skipped = LayeredTable(TARGET, TABLE_PROMPT), LayeredTable(SAID, TABLE_PROMPT)
+    parts = SessionConfig(FactoryModels(model, None, 64), drafter(skipped, 2, mode), get_verifier(verifier))
     start = Session(parts, model.prompt, method.table, knobs, eos=frozenset(eos))
-    return law_by_rounds(start, stateless=[said])
+    return law_by_rounds(start, stateless=[skipped])
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -212,8 +212,8 @@ def test_the_controller_follows_the_rounds_of_a_run() -> None:
 def test_off_the_threshold_stays() -> None:
     target, sink = target_of(3), Sink("summary")
     run_of(target, SkipSet.usual(LAYERS), PROMPT, sink=sink, max_new_tokens=30, tau_control=False).generate()
-    found = {fact.bound for facts in sink.rounds for fact in facts if isinstance(fact, DraftStep)}
-    assert found == {0.6}
+    bounds = {fact.bound for facts in sink.rounds for fact in facts if isinstance(fact, DraftStep)}
+    assert bounds == {0.6}
 
 
 def test_what_a_round_leaves_on_record() -> None:

@@ -34,9 +34,9 @@ def test_the_header_says_what_is_left_out() -> None:
 
 
 def test_sets_are_named_sublayer_by_sublayer() -> None:
-    found = SkipSet.parse(["a7 m8,a9", "m8"])
-    assert found == SkipSet(frozenset({7, 9}), frozenset({8}))
-    assert str(found) == "a7 a9 m8"
+    skips = SkipSet.parse(["a7 m8,a9", "m8"])
+    assert skips == SkipSet(frozenset({7, 9}), frozenset({8}))
+    assert str(skips) == "a7 a9 m8"
     assert SkipSet.parse([]) is None
     assert SkipSet.parse(["some/folder"]) is None
     with pytest.raises(KnobError, match="'b3' is no sublayer"):
@@ -57,14 +57,14 @@ def test_the_set_by_rule_leaves_something(n_layers: int) -> None:
 
 def written(folder: Path, target: ModelAdapter, **changes: Any) -> Path:
     folder.mkdir(exist_ok=True)
-    given: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "target": fingerprint(target),
         "target_name": "zoo",
         "n_layers": target.n_layers,
         "attention": (2,),
         "mlp": (1,),
     }
-    SkipSetConfig(**{**given, **changes}).write(folder)
+    SkipSetConfig(**{**settings, **changes}).write(folder)
     return folder / "skip-set.json"
 
 

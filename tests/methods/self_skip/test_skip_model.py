@@ -39,9 +39,9 @@ def edited(target: ModelAdapter, skips: SkipSet) -> Any:
 
 
 def parsed(text: str) -> SkipSet:
-    found = SkipSet.parse([text])
-    assert found is not None
-    return found
+    skips = SkipSet.parse([text])
+    assert skips is not None
+    return skips
 
 
 @torch.inference_mode()
@@ -49,24 +49,24 @@ def through(model: Any, ids: list[int]) -> torch.Tensor:
     """By rows that go one by one and in a block."""
     rows = ForwardBatch(model, model.new_cache(16))
     row = rows.add_line(ids[:4])
-    found = [rows.take()]
+    outputs = [rows.take()]
     for token in ids[4:]:
         row = rows.add(token, row)
-        found.append(rows.take())
-    return torch.cat(found)
+        outputs.append(rows.take())
+    return torch.cat(outputs)
 
 
 @pytest.mark.parametrize("name", list(CONFIGS))
 @pytest.mark.parametrize("text", SETS)
 def test_it_is_the_edited_library_model(name: str, text: str) -> None:
     target = adapter_of(name)
-    found = through(SkippedModel(target, parsed(text)), IDS)
+    ours = through(SkippedModel(target, parsed(text)), IDS)
     with torch.inference_mode():
         want = edited(target, parsed(text))(torch.tensor([IDS])).logits[0, :, : target.vocab]
         whole = target.model(torch.tensor([IDS])).logits[0, :, : target.vocab]
     close = 1e-5 if name.startswith("gemma") else 1e-9  # the library's Gemma rounds to float32 inside
-    assert torch.allclose(found, want, atol=close)
-    assert not torch.allclose(found, whole, atol=1e-3)  # something is gone
+    assert torch.allclose(ours, want, atol=close)
+    assert not torch.allclose(ours, whole, atol=1e-3)  # something is gone
 
 
 def test_nothing_left_out_is_the_target() -> None:
@@ -99,15 +99,15 @@ def test_a_draft_reads_the_targets_committed_keys(name: str) -> None:
     fill(target, cache, IDS[:n])
     rows = ForwardBatch(SkippedModel(target, skips), Borrowed(cache))
     row = rows.add_line(IDS[n : n + 1])
-    found = [rows.take()]
+    outputs = [rows.take()]
     for token in IDS[n + 1 :]:
         row = rows.add(token, row)
-        found.append(rows.take())
+        outputs.append(rows.take())
     past = target.model(torch.tensor([IDS[:n]]), use_cache=True).past_key_values
     want = edited(target, skips)(torch.tensor([IDS[n:]]), past_key_values=past).logits[0, :, : target.vocab]
-    assert torch.allclose(torch.cat(found), want, atol=1e-9)
+    assert torch.allclose(torch.cat(outputs), want, atol=1e-9)
     alone = through(SkippedModel(target, skips), IDS)[n:]
-    assert not torch.allclose(torch.cat(found), alone, atol=1e-6)  # its own prefill would be another model
+    assert not torch.allclose(torch.cat(outputs), alone, atol=1e-6)  # its own prefill would be another model
 
 
 @torch.inference_mode()

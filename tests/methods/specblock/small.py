@@ -15,12 +15,12 @@ SHAPE = BlockShape(LayerShape(WIDTH, 4, 2, 8, 32), FEATURES, WIDTH, VOCAB, slots
 def network(seed: int = 0, std: float = 0.3, dtype: torch.dtype = torch.float64, **changes: Any) -> BlockNetwork:
     """Large weights: what a row should not see would be noticed."""
     rng = torch.Generator().manual_seed(seed)
-    made = BlockNetwork(replace(SHAPE, **changes), rng).to(dtype)
+    net = BlockNetwork(replace(SHAPE, **changes), rng).to(dtype)
     with torch.no_grad():
-        for parameter in made.parameters():
+        for parameter in net.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(std / 0.02)
-    return made.requires_grad_(False)
+    return net.requires_grad_(False)
 
 
 class Text:

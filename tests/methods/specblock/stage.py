@@ -45,9 +45,9 @@ def config(adapter: ModelAdapter, **changes: Any) -> BlockConfig:
 
 def trained(adapter: ModelAdapter, seed: int = 0, vocabulary: Vocabulary | None = None, **changes: Any) -> Trained:
     """Random weights."""
-    made = config(adapter, **changes)
-    net = BlockNetwork(made.shape, torch.Generator().manual_seed(seed)).to(adapter.device, adapter.dtype)
-    return Trained(made, net.requires_grad_(False), vocabulary or Vocabulary(adapter.vocab))
+    shape = config(adapter, **changes)
+    net = BlockNetwork(shape.shape, torch.Generator().manual_seed(seed)).to(adapter.device, adapter.dtype)
+    return Trained(shape, net.requires_grad_(False), vocabulary or Vocabulary(adapter.vocab))
 
 
 class Hearsay:
@@ -70,7 +70,7 @@ class Hearsay:
 def session(
     adapter: ModelAdapter,
     prompt: list[int],
-    made: Trained,
+    drafter: Trained,
     eos: tuple[int, ...] = (),
     sink: Any = None,
     texts: Any = None,
@@ -81,5 +81,5 @@ def session(
     table = SPECBLOCK.table
     budget = PRESETS[knobs.get("preset", "paper")].budget  # all of it, whatever pays
     snapshot = table.knobs({"max_new_tokens": 40, "node_budget": budget, **knobs})
-    parts = SessionConfig(FactoryModels(adapter, None, 900), SpecBlock(made, adapter), get_verifier(verifier))
+    parts = SessionConfig(FactoryModels(adapter, None, 900), SpecBlock(drafter, adapter), get_verifier(verifier))
     return Session(parts, prompt, table, snapshot, eos=frozenset(eos), sink=sink, texts=texts)

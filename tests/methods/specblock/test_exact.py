@@ -66,23 +66,23 @@ def test_tokens_are_those_of_plain_decoding(
         if right:
             monkeypatch.setattr(drafting, "offers", Hearsay([*PROMPT, *want], right, salt))
         rng, noise, most = random.Random(salt), torch.Generator().manual_seed(salt), 0
-        made = trained(target, seed=salt)
-        run = session(target, PROMPT, made, **common)
-        said, before = made.network.norm_and_head, made.network.head.weight.clone()
+        drafter = trained(target, seed=salt)
+        run = session(target, PROMPT, drafter, **common)
+        judge, before = drafter.network.norm_and_head, drafter.network.head.weight.clone()
 
-        def perturbed(states: torch.Tensor, said: Any = said, made: Any = made, noise: Any = noise) -> Any:
+        def perturbed(states: torch.Tensor, judge: Any = judge, drafter: Any = drafter, noise: Any = noise) -> Any:
             with torch.no_grad():  # between one call of the round and the next
-                for parameter in made.network.parameters():
+                for parameter in drafter.network.parameters():
                     parameter.add_(0.05 * torch.randn(parameter.shape, generator=noise, dtype=parameter.dtype))
-            return said(states)
+            return judge(states)
 
-        monkeypatch.setattr(made.network, "norm_and_head", perturbed)
+        monkeypatch.setattr(drafter.network, "norm_and_head", perturbed)
         for done in run.rounds():
             most = max(most, done.n_accepted)
             shaken(run, rng)
         assert run.new_tokens == want
         assert most >= (0 if not right else 3)
-        assert not torch.equal(made.network.head.weight, before), "no weight was moved"
+        assert not torch.equal(drafter.network.head.weight, before), "no weight was moved"
         monkeypatch.undo()
 
 
@@ -94,14 +94,14 @@ def test_warpers_end_tokens_and_limits(
     common = {"temperature": temperature, "top_p": 0.9, "repetition_penalty": 1.2, "ban": ["id:7"]}
     want = plain(target, **common)
     knowing(monkeypatch, want)
-    made = trained(target)
-    assert session(target, PROMPT, made, **common).generate() == want
+    drafter = trained(target)
+    assert session(target, PROMPT, drafter, **common).generate() == want
     eos = want[11]
-    run = session(target, PROMPT, made, eos=(eos,), **common)
+    run = session(target, PROMPT, drafter, eos=(eos,), **common)
     assert run.generate() == want[: want.index(eos) + 1]
     assert run.finish == "eos"
     for limit in (1, 2, 3, 6, 13):
-        run = session(target, PROMPT, made, **{**common, "max_new_tokens": limit})
+        run = session(target, PROMPT, drafter, **{**common, "max_new_tokens": limit})
         assert (run.generate(), run.finish) == (want[:limit], "length")
 
 
@@ -110,8 +110,8 @@ def test_a_reduced_vocabulary_with_penalty_and_ban(target: ModelAdapter) -> None
     counts = torch.randperm(target.vocab, generator=torch.Generator().manual_seed(3))
     vocabulary = Vocabulary.most_frequent(counts, 90)
     common = {"temperature": 0.8, "repetition_penalty": 1.3, "ban": [f"id:{int(vocabulary.ids[4])}"]}
-    made = trained(target, vocabulary=vocabulary, draft_vocab=90)
-    run = session(target, PROMPT, made, **common)
+    drafter = trained(target, vocabulary=vocabulary, draft_vocab=90)
+    run = session(target, PROMPT, drafter, **common)
     drafted = {token for done in run.rounds() for token in done.draft.tokens}
     assert run.new_tokens == plain(target, **common)
     assert drafted
@@ -130,20 +130,20 @@ def test_pairs_follow_the_text(target: ModelAdapter, monkeypatch: pytest.MonkeyP
     """After every round the drafter's rows are those of a fresh drafter that saw the text at once."""
     want = plain(target)
     knowing(monkeypatch, want)
-    made = trained(target)
-    run = session(target, PROMPT, made)
+    trainer = trained(target)
+    run = session(target, PROMPT, trainer)
     lengths = set()
     for done in run.rounds():
         lengths.add(len(done.tokens))
         if run.finish:
             break
-        fresh = session(target, run.tokens, made)
+        fresh = session(target, run.tokens, trainer)
         fresh.prefill()
         ours, theirs = run.drafter, fresh.drafter
         assert ours.text.n_observed == theirs.text.n_observed == len(run.tokens) - 1
         with torch.inference_mode():
-            said = [drafter.text.root() for drafter in (ours, theirs)]
-        torch.testing.assert_close(said[0], said[1], rtol=0, atol=1e-10)
+            roots = [drafter.text.root() for drafter in (ours, theirs)]
+        torch.testing.assert_close(roots[0], roots[1], rtol=0, atol=1e-10)
     assert len(lengths) > 2, "rounds of different length, or nothing is shown"
 
 
@@ -152,23 +152,23 @@ def test_an_interrupted_round_begins_anew(target: ModelAdapter, monkeypatch: pyt
     want = plain(target)
     knowing(monkeypatch, want)
     for broken in range(1, 9):
-        made = trained(target)
-        run, calls = session(target, PROMPT, made, blocks=3), 0
+        drafter = trained(target)
+        run, calls = session(target, PROMPT, drafter, blocks=3), 0
         honest = drafting.offers
 
-        def breaking(*given: Any, honest: Any = honest, broken: int = broken) -> Any:
+        def breaking(*args: Any, honest: Any = honest, broken: int = broken) -> Any:
             nonlocal calls
             calls += 1
             if calls == broken:
                 raise KeyboardInterrupt
-            return honest(*given)
+            return honest(*args)
 
         with monkeypatch.context() as patch:
             patch.setattr(drafting, "offers", breaking)
             with pytest.raises(KeyboardInterrupt):
                 list(run.rounds())
         rest = [tuple(done.draft.tokens) for done in run.rounds()]
-        whole = [tuple(done.draft.tokens) for done in session(target, PROMPT, made, blocks=3).rounds()]
+        whole = [tuple(done.draft.tokens) for done in session(target, PROMPT, drafter, blocks=3).rounds()]
         assert run.new_tokens == want
         assert rest == whole[-len(rest) :]
 
@@ -178,9 +178,9 @@ def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
 ) -> None:
     """A prompt runs in pieces; whichever piece a round breaks off at, the next goes on where it was."""
     monkeypatch.setattr("specviz.methods.trained.calls.MOST_PAIRS", 3)
-    made = trained(target)
-    whole = next(iter(session(target, PROMPT, made).rounds())).draft.tokens
-    honest = made.network.conditions
+    drafter = trained(target)
+    whole = next(iter(session(target, PROMPT, drafter).rounds())).draft.tokens
+    honest = drafter.network.conditions
     for broken in (1, 2, 3):
         calls = 0
 
@@ -191,9 +191,9 @@ def test_an_interruption_among_the_new_pairs_loses_and_doubles_none(
                 raise KeyboardInterrupt
             return honest(features)
 
-        run = session(target, PROMPT, made)
+        run = session(target, PROMPT, drafter)
         with monkeypatch.context() as patch:
-            patch.setattr(made.network, "conditions", breaking)
+            patch.setattr(drafter.network, "conditions", breaking)
             with pytest.raises(KeyboardInterrupt):
                 next(iter(run.rounds()))
         again = next(iter(run.rounds()))
@@ -219,18 +219,18 @@ def test_a_level_says_what_each_start_says_alone(target: ModelAdapter, monkeypat
     next(iter(session(target, PROMPT, trained_, blocks=3, start_cap=4).rounds()))
     fresh = session(target, PROMPT, trained_)
     fresh.prefill()
-    blocks = {made.row: made for made in grown[0].made}
-    assert [made.block for made in blocks.values()] == [1, *[2] * 4, *[3] * 4]
-    for (row, made), logits in zip(blocks.items(), seen, strict=True):
+    blocks = {drafter.row: drafter for drafter in grown[0].made}
+    assert [drafter.block for drafter in blocks.values()] == [1, *[2] * 4, *[3] * 4]
+    for (row, drafter), logits in zip(blocks.items(), seen, strict=True):
         with torch.inference_mode():
-            said, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
+            rows, calls = fresh.drafter.text.root(), fresh.drafter.text.calls
             chain, at = (), calls.first_row
-            for number, link in enumerate(made.start.chain, 1):
+            for number, link in enumerate(drafter.start.chain, 1):
                 chain = (*chain, BlockSlot(link.block, at, link.slot))
-                start = blocks[made.start.chain[number].row if number < len(made.start.chain) else row].start
+                start = blocks[drafter.start.chain[number].row if number < len(drafter.start.chain) else row].start
                 h, (at,) = calls.later([BlockStart(start.token, start.depth, chain)])
-                said = h[0]
-            torch.testing.assert_close(trained_.network.norm_and_head(said)[1], logits, rtol=0, atol=1e-9)
+                rows = h[0]
+            torch.testing.assert_close(trained_.network.norm_and_head(rows)[1], logits, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
@@ -239,28 +239,28 @@ def test_numbers_that_are_not_finite_draft_nothing(
     target: ModelAdapter, monkeypatch: pytest.MonkeyPatch, which: str, value: float
 ) -> None:
     """Wherever they turn up among what is offered: no draft that round, a word about it, the text as ever."""
-    made = trained(target)
-    said, judged, calls = made.network.norm_and_head, made.network.judged, 0
+    drafter = trained(target)
+    right, judged, calls = drafter.network.norm_and_head, drafter.network.judged, 0
 
     def odd(states: torch.Tensor) -> Any:
         nonlocal calls
         calls += 1
-        normed, logits = (each.clone() for each in said(states))
+        normed, logits = (rows.clone() for rows in right(states))
         if which == "draft logits" or (which == "logits of a later block" and len(states) > 1):
             logits[-1, 1, logits[-1, 1].topk(3).indices[2]] = value
         if which == "draft logits" and value < 0:
             logits[-1, 1, 19:] = value  # with fewer than 20 to offer
         return normed, logits
 
-    def judging(normed: torch.Tensor, told: torch.Tensor) -> torch.Tensor:
-        rank_logits = judged(normed, told).clone()
+    def judging(normed: torch.Tensor, summary: torch.Tensor) -> torch.Tensor:
+        rank_logits = judged(normed, summary).clone()
         if which == "rank logits":
             rank_logits[-1, 1, 2] = value
         return rank_logits
 
-    monkeypatch.setattr(made.network, "norm_and_head", odd)
-    monkeypatch.setattr(made.network, "judged", judging)
-    run = session(target, PROMPT, made)
+    monkeypatch.setattr(drafter.network, "norm_and_head", odd)
+    monkeypatch.setattr(drafter.network, "judged", judging)
+    run = session(target, PROMPT, drafter)
     rounds = list(run.rounds())
     assert run.new_tokens == plain(target)
     silent = value < 0 and which != "draft logits"  # a logit of minus infinity alone bans a bucket, or a token

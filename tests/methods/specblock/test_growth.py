@@ -128,8 +128,8 @@ def test_one_block_by_hand() -> None:
 def test_starts_are_nodes_of_widened_slots_and_the_spine_s_end() -> None:
     tree = growth(widths=widths(1, 4, 10, 0, beam=2))
     tree.expand(ROOT, 0, 1, [offer(10, 11, bucket=2), offer(20, 21), offer(30, 31, 32, bucket=1), offer(40, 41)])
-    found = {(c.start, c.slot, tree.nodes[c.node].token) for c in tree.starts()}
-    assert found == {(0, 0, 10), (0, 0, 11), (0, 2, 30), (0, 2, 31), (0, 2, 32), (0, 3, 40)}
+    starts = {(c.start, c.slot, tree.nodes[c.node].token) for c in tree.starts()}
+    assert starts == {(0, 0, 10), (0, 0, 11), (0, 2, 30), (0, 2, 31), (0, 2, 32), (0, 3, 40)}
 
 
 @pytest.mark.parametrize("slot", [0, 1, 2, 3])

@@ -44,8 +44,8 @@ def by_hand(logits: torch.Tensor, truth: TargetRows, counted: list[list[int]], d
     """The draft loss when `counted[k]` names the anchors whose slot k counts; slot k of anchor a predicts row a + k."""
     total = 0.0
     for k, anchors in enumerate(counted):
-        each = [-(truth.probs[0, a + k] * logits[a, k].log_softmax(-1)).sum() for a in anchors]
-        total += decay**k * float(sum(each)) / max(1, len(each))
+        losses = [-(truth.probs[0, a + k] * logits[a, k].log_softmax(-1)).sum() for a in anchors]
+        total += decay**k * float(sum(losses)) / max(1, len(losses))
     return total
 
 
@@ -63,11 +63,11 @@ def test_slots_behind_a_wrong_one_do_not_count() -> None:
     truth = truth_of([1, 2, 3, 4, 5])
     logits = said([[1, 9, 3, 4], [2, 3, 4, 5]])
     net = Scripted(logits, torch.zeros(2, K, N_BUCKETS, dtype=torch.float64))
-    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
-    assert float(told.draft) == pytest.approx(by_hand(logits, truth, [[0, 1], [0, 1], [1], [1]]), abs=1e-12)
-    assert told.tally.total.tolist() == [2, 2, 1, 1]
-    assert told.tally.right.tolist() == [2, 1, 1, 1]
-    assert int(told.tally.confusion.sum()) == 6
+    losses = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
+    assert float(losses.draft) == pytest.approx(by_hand(logits, truth, [[0, 1], [0, 1], [1], [1]]), abs=1e-12)
+    assert losses.tally.total.tolist() == [2, 2, 1, 1]
+    assert losses.tally.right.tolist() == [2, 1, 1, 1]
+    assert int(losses.tally.confusion.sum()) == 6
     free = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig(valid_prefix=False))  # type: ignore[arg-type]
     assert free.tally.total.tolist() == [2, 2, 2, 2]
 
@@ -77,16 +77,16 @@ def test_a_block_counts_anew() -> None:
     truth = truth_of([1, 2, 3, 4, 5, 6])
     net = Scripted(said([[9, 9, 9, 9]]), torch.zeros(1, K, N_BUCKETS, dtype=torch.float64))
     for first in (0, 2):
-        told = block_losses(net, truth, numbered(1), torch.tensor([[first]]), LossConfig())  # type: ignore[arg-type]
-        assert told.tally.total.tolist() == [1, 0, 0, 0]
+        losses = block_losses(net, truth, numbered(1), torch.tensor([[first]]), LossConfig())  # type: ignore[arg-type]
+        assert losses.tally.total.tolist() == [1, 0, 0, 0]
 
 
 def test_only_what_the_target_wrote_and_the_text_holds_counts() -> None:
     """Row t predicts token t + 1: with answers from token 3 on rows 0 and 1 teach nothing, but carry the prefix on."""
     truth = truth_of([1, 2, 3, 4], answer_from=3)
     net = Scripted(said([[1, 2, 3, 4], [2, 3, 4, 5]]), torch.zeros(2, K, N_BUCKETS, dtype=torch.float64))
-    told = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
-    assert told.tally.total.tolist() == [0, 1, 2, 1]  # (0,2) (0,3) and (1,1) (1,2); row 4 is not in the text
+    losses = block_losses(net, truth, numbered(2), torch.tensor([[0, 1]]), LossConfig())  # type: ignore[arg-type]
+    assert losses.tally.total.tolist() == [0, 1, 2, 1]  # (0,2) (0,3) and (1,1) (1,2); row 4 is not in the text
 
 
 def test_tokens_outside_the_draft_vocabulary_teach_nothing() -> None:
@@ -111,8 +111,8 @@ def test_the_rank_loss_moves_the_rank_head_alone(kind: Any) -> None:
     anchors = torch.tensor([[2, 5]])
 
     def told() -> Any:
-        made = packed(net, text.embed, text.features, text.tokens, anchors, (2, 3))
-        return block_losses(net, truth, made[2], anchors + 6, LossConfig(rank_loss=kind, valid_prefix=False))
+        lesson = packed(net, text.embed, text.features, text.tokens, anchors, (2, 3))
+        return block_losses(net, truth, lesson[2], anchors + 6, LossConfig(rank_loss=kind, valid_prefix=False))
 
     told().rank.backward()
     moved = {name for name, p in net.named_parameters() if p.grad is not None and bool((p.grad != 0).any())}
@@ -172,13 +172,13 @@ def test_the_reference_follows_the_rank_head_s_own_mistakes() -> None:
     right_bucket = torch.nn.functional.one_hot(true, N_BUCKETS)[None].double() * 5
     for rank_logits, rows in ((right_bucket, 4), (right_bucket.flip(-1), 1)):
         net = Scripted(wrong_token, rank_logits)
-        told = block_losses(net, truth, numbered(1), torch.tensor([[0]]), LossConfig(rank_loss="reference"))  # type: ignore[arg-type]
+        losses = block_losses(net, truth, numbered(1), torch.tensor([[0]]), LossConfig(rank_loss="reference"))  # type: ignore[arg-type]
         slots = [[k] for k in range(rows)]
         want = rank_loss(
             "reference", [rank_logits[0, k] for k in slots], [true[k] for k in slots], [torch.tensor([True])] * rows
         )
-        assert float(told.rank) == pytest.approx(float(want))
-        assert told.tally.total.tolist() == [1, 0, 0, 0]
+        assert float(losses.rank) == pytest.approx(float(want))
+        assert losses.tally.total.tolist() == [1, 0, 0, 0]
 
 
 def test_few_survivors_weigh_less_than_many() -> None:

@@ -25,21 +25,25 @@ def test_oracle_widths_are_those_of_the_true_ranks(
     widths, judged, other = (3, 4, 6, 0), 0, 0
     plain, _ = run("ar", temperature=temperature)
     for mode in ("oracle", "rank"):
-        made, events = run("specblock", width_mode=mode, widths=["3,4,6,0"], blocks=3, temperature=temperature)
-        assert made.tokens == plain.tokens
+        whole_run, events = run("specblock", width_mode=mode, widths=["3,4,6,0"], blocks=3, temperature=temperature)
+        assert whole_run.tokens == plain.tokens
         assert [warn.code for warn in of(events, Warn)] == (["oracle_widths"] if mode == "oracle" else [])
-        for each in of(events, Expansion):
-            if each.true_bucket is None or (each.block, each.slot) == (1, 0):
+        for expansion in of(events, Expansion):
+            if expansion.true_bucket is None or (expansion.block, expansion.slot) == (1, 0):
                 continue
             if mode == "rank":
-                other += each.width_reason == "bucket" and each.width != widths[each.true_bucket]
+                other += expansion.width_reason == "bucket" and expansion.width != widths[expansion.true_bucket]
                 continue
             judged += 1
-            if each.width_reason == "override":
-                assert each.width == widths[each.true_bucket]
+            if expansion.width_reason == "override":
+                assert expansion.width == widths[expansion.true_bucket]
             else:
-                assert (each.width_reason, each.width) == ("give_up", 0)
-                above = [e for e in of(events, Expansion) if (e.r, e.start) == (each.r, each.start) and e.id <= each.id]
+                assert (expansion.width_reason, expansion.width) == ("give_up", 0)
+                above = [
+                    e
+                    for e in of(events, Expansion)
+                    if (e.r, e.start) == (expansion.r, expansion.start) and e.id <= expansion.id
+                ]
                 assert any(e.true_bucket in (3, None) for e in above)
     assert judged > 30
     assert other > 10, "the rank head was right by itself: nothing is shown"
@@ -48,8 +52,8 @@ def test_oracle_widths_are_those_of_the_true_ranks(
 def test_a_depth_of_zero_is_no_tree_and_not_all_levels(run: Run) -> None:
     """-1 stands for all levels; 0 is a number like the others."""
     plain, _ = run("ar", temperature=0.9)
-    made, events = run("specblock", d_max=0, temperature=0.9)
-    assert made.tokens == plain.tokens
+    whole_run, events = run("specblock", d_max=0, temperature=0.9)
+    assert whole_run.tokens == plain.tokens
     assert {(end.n_drafted, end.n_draft_calls, end.draft_end) for end in of(events, RoundEnd)} == {(0, 0, "depth")}
     deep, events = run("specblock", d_max=-1, temperature=0.9)
     assert sum(end.n_drafted for end in of(events, RoundEnd)) > 0
@@ -75,8 +79,8 @@ def test_what_is_clamped_is_said_once(run: Run) -> None:
 @pytest.mark.parametrize("method", ["specblock", "eagle3"])
 def test_modelled_speedup_by_hand(run: Run, method: str) -> None:
     """Tokens of the round over one pass and the drafter's calls, by weights read."""
-    made, events = run(method)
-    drafter, model = made.session.drafter, made.session.target.model
+    whole_run, events = run(method)
+    drafter, model = whole_run.session.drafter, whole_run.session.target.model
     own = sum(parameter.numel() for parameter in drafter.trained.network.parameters())
     share = own / (sum(p.numel() for p in model.model.layers.parameters()) + model.lm_head.weight.numel())
     trees = 0
@@ -91,9 +95,9 @@ def test_modelled_speedup_by_hand(run: Run, method: str) -> None:
 def test_the_header_tells_what_drafts(run: Run) -> None:
     for method, what in (("specblock", "block drafter, "), ("eagle3", "EAGLE-3 drafter, ")):
         _, events = run(method, max_new_tokens=2)
-        told = of(events, Header)[0].models.parts["drafter"]
-        assert told.startswith(what)
-        assert "made for" in told
+        part = of(events, Header)[0].models.parts["drafter"]
+        assert part.startswith(what)
+        assert "made for" in part
 
 
 def test_confusion_counts_every_expansion_whose_parent_the_target_saw(
@@ -105,10 +109,10 @@ def test_confusion_counts_every_expansion_whose_parent_the_target_saw(
     there = pruned = 0
     for events_ in by_round(events).values():
         kept = {node.node for node in of(events_, Node) if node.kept} | {-1}
-        for each in of(events_, Expansion):
-            there += each.parent in kept
-            pruned += each.parent not in kept
-    cells = confusion(seen(each) for each in of(events, Expansion))
+        for expansion in of(events_, Expansion):
+            there += expansion.parent in kept
+            pruned += expansion.parent not in kept
+    cells = confusion(seen(expansion) for expansion in of(events, Expansion))
     assert sum(sum(row.values()) for row in cells.values()) == there
     assert pruned > 10
     assert all(sum(cells[true].values()) > 10 for true in (0, 3))
@@ -121,6 +125,6 @@ def test_true_ranks_are_told_of_paths_that_no_block_went_before() -> None:
     ranks = TargetRanks(ModelAdapter(target), 16, 16)
     ranks.open(ctx)
     paths = [(), (9, 4, 7), (9, 4), (3,)]
-    found = ranks.best(paths)
-    for path, best in zip(paths, found, strict=True):
+    by_rank = ranks.best(paths)
+    for path, best in zip(paths, by_rank, strict=True):
         assert best == int(target(torch.tensor([[*ctx.tokens, *path]])).logits[0, -1].argmax())

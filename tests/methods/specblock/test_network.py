@@ -114,10 +114,10 @@ def test_slots_see_only_earlier_slots() -> None:
         plain, moved = network(), network()
         with torch.no_grad():
             moved.queries[slot] += torch.randn(SHAPE.layer.width, generator=torch.Generator().manual_seed(3))
-        said = [
+        rows = [
             CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()) for net in (plain, moved)
         ]
-        change = (said[0] - said[1]).abs().amax(-1)
+        change = (rows[0] - rows[1]).abs().amax(-1)
         assert (change[:slot] == 0).all()
         assert (change[slot:] > 1e-3).all()
 
@@ -126,7 +126,7 @@ def test_the_shift_is_the_only_way_from_one_slot_to_the_next_when_attention_is_o
     """With silent attention slot k hears of slot k - 1 through S_1 alone: one slot further a layer, never more."""
     for shift in (True, False):
         text = Text(1)
-        said = []
+        rows = []
         for moved in (False, True):
             net = network(shift=shift)
             with torch.no_grad():
@@ -134,8 +134,8 @@ def test_the_shift_is_the_only_way_from_one_slot_to_the_next_when_attention_is_o
                     layer.o.weight.zero_()
                 net.queries[1] += float(moved)
                 net.queries[1, 0] -= 3.0 * moved
-            said.append(CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()))
-        change = (said[0] - said[1]).abs().amax(-1) > 1e-9
+            rows.append(CallCache(net, text.embed).first(text.features[0], text.tokens[0, 1:].tolist()))
+        change = (rows[0] - rows[1]).abs().amax(-1) > 1e-9
         assert change.tolist() == [False, True, shift, False]
 
 
@@ -158,8 +158,8 @@ def test_discarded_blocks_leave_no_trace() -> None:
     net, text = network(), Text(N_PAIRS)
     quiet, busy = opened(net, text, 6), opened(net, text, 6)
     chains(busy, text, 6, CUTS)
-    said = [calls.first(text.features[0, 7:9], text.tokens[0, 8:10].tolist()) for calls in (quiet, busy)]
-    assert torch.equal(said[0], said[1])
+    rows = [calls.first(text.features[0, 7:9], text.tokens[0, 8:10].tolist()) for calls in (quiet, busy)]
+    assert torch.equal(rows[0], rows[1])
 
 
 def test_a_root_block_spoken_again_forgets_the_levels_below_it() -> None:
@@ -175,8 +175,8 @@ def test_a_root_block_spoken_again_forgets_the_levels_below_it() -> None:
 def test_a_start_says_the_same_whoever_starts_beside_it() -> None:
     net, text = network(), Text(N_PAIRS)
     whole = chains(opened(net, text, 5), text, 5, CUTS)
-    for cuts, said in zip(CUTS, whole, strict=True):
-        torch.testing.assert_close(chains(opened(net, text, 5), text, 5, [cuts])[0], said, **CLOSE)
+    for cuts, rows in zip(CUTS, whole, strict=True):
+        torch.testing.assert_close(chains(opened(net, text, 5), text, 5, [cuts])[0], rows, **CLOSE)
 
 
 def test_a_long_prompt_is_run_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,8 +56,8 @@ def test_presets_and_what_overrides_them() -> None:
 )
 def test_depth_blocks_and_slots(knobs: dict[str, Any], reach: int, blocks: int, deepest: int, slots: int) -> None:
     """No block is run that depth or room leave no nodes to."""
-    found = plan(reach, **knobs)
-    assert (found.blocks, found.growing.deepest, found.slots) == (blocks, deepest, slots)
+    sizes = plan(reach, **knobs)
+    assert (sizes.blocks, sizes.growing.deepest, sizes.slots) == (blocks, deepest, slots)
 
 
 def test_draws_only_where_there_is_something_to_draw() -> None:
@@ -75,15 +75,15 @@ Judge = Callable[[torch.Tensor], torch.Tensor]
 def spoken(rank_logits: list[float], n: int = 30) -> tuple[torch.Tensor, Judge]:
     """One block of one slot, token k has logit -k / 2; and a rank head that always says the same."""
     logits = (-0.5 * torch.arange(n, dtype=torch.float64)).view(1, 1, n)
-    return logits, lambda told: torch.tensor(rank_logits, dtype=torch.float64).view(1, 1, 4)
+    return logits, lambda summary: torch.tensor(rank_logits, dtype=torch.float64).view(1, 1, 4)
 
 
 def test_an_offer_by_hand() -> None:
     """Twenty tokens, best first, with logs over the whole vocabulary; summaries and entropies for the record alone."""
     ctx = context(Warper())
-    found = offers(ctx, Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(full=True))
-    assert found is not None
-    ((offer,),) = found
+    offered = offers(ctx, Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(full=True))
+    assert offered is not None
+    ((offer,),) = offered
     norm = math.log(sum(math.exp(-k / 2) for k in range(30)))
     assert offer.tokens == tuple(range(20))
     assert list(offer.logs) == [six(-k / 2 - norm) for k in range(20)]
@@ -111,23 +111,23 @@ def test_bias_and_temperature_of_ranks(
     bias: tuple[float, ...], temp: float, bucket: int, scores: tuple[float, ...]
 ) -> None:
     """Logits are divided first, the bias is added to what is left."""
-    found = offers(context(Warper()), Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(bias, temp))
-    assert found is not None
-    assert found[0][0].bucket == bucket
+    offered = offers(context(Warper()), Vocabulary(30), *spoken([0.0, 1.0, 0.5, -1.0]), [()], RankReading(bias, temp))
+    assert offered is not None
+    assert offered[0][0].bucket == bucket
     whole = sum(math.exp(x) for x in scores)
-    assert found[0][0].rank_probs == pytest.approx([math.exp(x) / whole for x in scores], abs=1e-12)
+    assert offered[0][0].rank_probs == pytest.approx([math.exp(x) / whole for x in scores], abs=1e-12)
 
 
 def test_tokens_are_ranked_as_the_target_ranks_them() -> None:
     """Penalised by the drafted path too, by the target's own rule on plain logits; banned ones come last."""
     warper = Warper(repetition_penalty=4.0, banned=(0,))
-    found = offers(context(warper, (1, 9)), Vocabulary(30), *spoken([0.0] * 4), [(4,)], RankReading())
-    assert found is not None
+    offered = offers(context(warper, (1, 9)), Vocabulary(30), *spoken([0.0] * 4), [(4,)], RankReading())
+    assert offered is not None
     # 1, 4 and 9 are as good as -2, -8 and -18; logs are those of the plain softmax
-    assert found[0][0].tokens[:6] == (2, 3, 1, 5, 6, 7)
+    assert offered[0][0].tokens[:6] == (2, 3, 1, 5, 6, 7)
     norm = math.log(sum(math.exp(-k / 2) for k in range(30)))
-    assert found[0][0].logs[:3] == pytest.approx([-1 - norm, -1.5 - norm, -0.5 - norm], rel=1e-5)
-    assert not {0, 4, 9} & set(found[0][0].tokens[:8])
+    assert offered[0][0].logs[:3] == pytest.approx([-1 - norm, -1.5 - norm, -0.5 - norm], rel=1e-5)
+    assert not {0, 4, 9} & set(offered[0][0].tokens[:8])
 
 
 def test_the_kernel_offers_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,12 +135,12 @@ def test_the_kernel_offers_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> N
     nothing either way."""
     logits = torch.randn(2, 3, 2000, generator=torch.Generator().manual_seed(3)).mul(4)
     vocabulary = Vocabulary(2100, torch.arange(2000) // 100)
-    said: list[list[torch.Tensor]] = [[], []]
+    offered: list[list[torch.Tensor]] = [[], []]
 
     def found(way: int, rows: torch.Tensor) -> Any:
-        def judge(told: torch.Tensor) -> torch.Tensor:
-            said[way].append(told)
-            return told[..., :4]
+        def judge(summary: torch.Tensor) -> torch.Tensor:
+            offered[way].append(summary)
+            return summary[..., :4]
 
         return offers(context(Warper()), vocabulary, rows, judge, [(), (7,)], RankReading(full=True))
 
@@ -149,7 +149,7 @@ def test_the_kernel_offers_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> N
     ours = found(0, logits), found(0, broken)
     monkeypatch.setenv("SPECVIZ_COMPILE", "off")
     assert (found(1, logits), found(1, broken)) == ours
-    assert torch.equal(said[0][0], said[1][0])
+    assert torch.equal(offered[0][0], offered[1][0])
     assert ours[0] is not None
     assert ours[1] is None
 
@@ -160,6 +160,6 @@ def test_a_reduced_vocabulary_by_hand() -> None:
     assert vocabulary.spread(torch.tensor([[5.0, 6.0, 7.0]])).tolist() == [[-math.inf, 5, 6, -math.inf, 7, -math.inf]]
     place, known = vocabulary.find(torch.tensor([4, 3, 1, 5]))
     assert (place.tolist(), known.tolist()) == ([2, 0, 0, 0], [True, False, True, False])
-    found = offers(context(Warper()), vocabulary, *spoken([0.0] * 4, 3), [()], RankReading())
-    assert found is not None
-    assert found[0][0].tokens == (1, 2, 4)
+    offered = offers(context(Warper()), vocabulary, *spoken([0.0] * 4, 3), [()], RankReading())
+    assert offered is not None
+    assert offered[0][0].tokens == (1, 2, 4)

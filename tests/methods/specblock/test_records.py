@@ -16,14 +16,14 @@ def test_records_are_read_and_checked(run: Run, tmp_path: Path, method: str, tem
     """The same text at every level as without any record; everything a reader checks holds."""
     texts = {}
     for level in ("none", "summary", "full"):
-        made, events = run(method, level, temperature=temperature)
-        texts[level] = made.tokens
+        whole_run, events = run(method, level, temperature=temperature)
+        texts[level] = whole_run.tokens
         recorder = Recorder(tmp_path / f"{level}.sv.jsonl")
         for event in events:
             recorder.write(event)
         recorder.close()
         assert len(read_events(tmp_path / f"{level}.sv.jsonl.gz", check=True)) == len(events)
-        n_trees = {each.r for each in of(events, TreeMade)}
+        n_trees = {made_tree.r for made_tree in of(events, TreeMade)}
         assert bool(n_trees) == (level != "none")
     plain, _ = run("ar", temperature=temperature)
     assert texts == dict.fromkeys(texts, plain.tokens)
@@ -39,49 +39,49 @@ def test_expansions_and_blocks(run: Run, monkeypatch: pytest.MonkeyPatch, temper
         blocks, expansions, nodes = of(events_, Block), of(events_, Expansion), {n.node: n for n in of(events_, Node)}
         if not blocks:
             continue
-        assert [each.start for each in blocks] == list(range(len(blocks)))
+        assert [block.start for block in blocks] == list(range(len(blocks)))
         assert (blocks[0].node, blocks[0].chain, blocks[0].batch) == (-1, [], 1)
-        assert sum(each.block == 2 for each in blocks) in (
+        assert sum(block.block == 2 for block in blocks) in (
             0,
-            max(each.batch for each in blocks if each.block == 2) if len(blocks) > 1 else 0,
+            max(block.batch for block in blocks if block.block == 2) if len(blocks) > 1 else 0,
         )
-        for each in blocks[1:]:
+        for block in blocks[1:]:
             later += 1
-            ((first, row, slot),) = each.chain
-            assert (first, row) == (1, each.kv_len - 8)
-            assert nodes[each.node].depth == slot + 1
-            assert nodes[each.node].src["start"] == each.start
+            ((first, row, slot),) = block.chain
+            assert (first, row) == (1, block.kv_len - 8)
+            assert nodes[block.node].depth == slot + 1
+            assert nodes[block.node].src["start"] == block.start
         tree = of(events_, TreeMade)[0]
-        assert tree.n_raw == sum(each.n_children for each in expansions)
+        assert tree.n_raw == sum(expansion.n_children for expansion in expansions)
         assert (tree.n_raw - tree.n_merged, tree.n_kept) == (len(nodes), sum(n.kept for n in nodes.values()))
         assert sum(tree.widths) == sum(tree.buckets) == len(expansions)
         target_best = {verify.node: verify.argmax_p for verify in of(events_, Verify) if verify.argmax_p is not None}
         committed = of(events_, Commit)[0].tokens
         path = [-1] + [n for n, v in ((v.node, v) for v in of(events_, Verify)) if v.status == "accepted"]
-        for each in expansions:
-            children = [n for n in nodes.values() if n.parent == each.parent and each.id in (n.src["merged"] or [])]
-            children += [n for n in nodes.values() if n.parent == each.parent and _maker(n, expansions) == each.id]
-            assert len({n.node for n in children}) == each.n_children
-            assert len(each.rank_probs) == 4
-            assert len(each.phi) == 15
-            assert sum(each.rank_probs) == pytest.approx(1, abs=1e-4)
-            kept_parent = each.parent == -1 or nodes[each.parent].kept
-            assert (each.true_bucket is not None) == kept_parent
+        for block in expansions:
+            children = [n for n in nodes.values() if n.parent == block.parent and block.id in (n.src["merged"] or [])]
+            children += [n for n in nodes.values() if n.parent == block.parent and _maker(n, expansions) == block.id]
+            assert len({n.node for n in children}) == block.n_children
+            assert len(block.rank_probs) == 4
+            assert len(block.phi) == 15
+            assert sum(block.rank_probs) == pytest.approx(1, abs=1e-4)
+            kept_parent = block.parent == -1 or nodes[block.parent].kept
+            assert (block.true_bucket is not None) == kept_parent
             if not kept_parent:
                 continue
             known += 1
-            assert each.true_bucket == bucket(each.true_rank_argmax)
-            judged = [n.node for n in nodes.values() if n.parent == each.parent and n.node in target_best]
+            assert block.true_bucket == bucket(block.true_rank_argmax)
+            judged = [n.node for n in nodes.values() if n.parent == block.parent and n.node in target_best]
             if judged:
-                tokens = [token for token, _ in each.top]
+                tokens = [token for token, _ in block.top]
                 best = target_best[judged[0]]
-                assert each.true_rank_argmax == (tokens.index(best) + 1 if best in tokens else each.true_rank_argmax)
-                assert (best in tokens) == (each.true_rank_argmax <= len(tokens))
-            assert each.on_path == (each.parent in path)
-            if each.on_path and path.index(each.parent) < len(committed):
+                assert block.true_rank_argmax == (tokens.index(best) + 1 if best in tokens else block.true_rank_argmax)
+                assert (best in tokens) == (block.true_rank_argmax <= len(tokens))
+            assert block.on_path == (block.parent in path)
+            if block.on_path and path.index(block.parent) < len(committed):
                 on_path += 1
-                emitted, tokens = committed[path.index(each.parent)], [token for token, _ in each.top]
-                assert (emitted in tokens) == (each.true_rank_emitted <= len(tokens))
+                emitted, tokens = committed[path.index(block.parent)], [token for token, _ in block.top]
+                assert (emitted in tokens) == (block.true_rank_emitted <= len(tokens))
     assert known > 40
     assert on_path > 20
     assert later > 10
@@ -95,19 +95,19 @@ def test_ranks_in_a_reduced_vocabulary(run: Run, mode: str) -> None:
     for events_ in by_round(events).values():
         best = {v.node: v.argmax_p for v in of(events_, Verify) if v.argmax_p is not None}
         parents = {n.parent: best[n.node] for n in of(events_, Node) if n.node in best}
-        for each in of(events_, Expansion):
-            if each.parent not in parents or each.true_bucket is None:
+        for expansion in of(events_, Expansion):
+            if expansion.parent not in parents or expansion.true_bucket is None:
                 continue
-            tokens = [token for token, _ in each.top]
-            if each.true_rank_argmax is None:
+            tokens = [token for token, _ in expansion.top]
+            if expansion.true_rank_argmax is None:
                 absent += 1
-                assert each.true_bucket == 3
-                assert parents[each.parent] not in tokens
-            elif each.true_rank_argmax <= len(tokens):
+                assert expansion.true_bucket == 3
+                assert parents[expansion.parent] not in tokens
+            elif expansion.true_rank_argmax <= len(tokens):
                 there += 1
-                assert tokens[each.true_rank_argmax - 1] == parents[each.parent]
-            if mode == "oracle" and (each.block, each.slot) != (1, 0):
-                assert each.width == (2, 3, 4, 5)[each.true_bucket]
+                assert tokens[expansion.true_rank_argmax - 1] == parents[expansion.parent]
+            if mode == "oracle" and (expansion.block, expansion.slot) != (1, 0):
+                assert expansion.width == (2, 3, 4, 5)[expansion.true_bucket]
     assert absent > 5
     assert there > 0
 
@@ -124,32 +124,32 @@ def test_ranks_are_places_among_the_offers(
     reordered = placed = 0
     for events_ in by_round(events).values():
         path = [-1] + [v.node for v in of(events_, Verify) if v.status == "accepted"]
-        after = dict(zip(path, [token for each in of(events_, Commit) for token in each.tokens], strict=False))
-        for each in of(events_, Expansion):
-            tokens, logs = [token for token, _ in each.top], [log for _, log in each.top]
+        after = dict(zip(path, [token for commit in of(events_, Commit) for token in commit.tokens], strict=False))
+        for expansion in of(events_, Expansion):
+            tokens, logs = [token for token, _ in expansion.top], [log for _, log in expansion.top]
             reordered += logs != sorted(logs, reverse=True)
-            if mode == "oracle" and each.true_bucket is not None and (each.block, each.slot) != (1, 0):
-                assert each.width == (2, 3, 4, 5)[each.true_bucket]
-            if each.parent not in after:
-                assert not each.on_path
+            if mode == "oracle" and expansion.true_bucket is not None and (expansion.block, expansion.slot) != (1, 0):
+                assert expansion.width == (2, 3, 4, 5)[expansion.true_bucket]
+            if expansion.parent not in after:
+                assert not expansion.on_path
                 continue
-            token = after[each.parent]
-            assert (token in tokens) == (each.true_rank_emitted <= len(tokens))
+            token = after[expansion.parent]
+            assert (token in tokens) == (expansion.true_rank_emitted <= len(tokens))
             if token in tokens:
                 placed += 1
-                assert each.true_rank_emitted == tokens.index(token) + 1
+                assert expansion.true_rank_emitted == tokens.index(token) + 1
                 if temperature == 0:
-                    assert each.true_rank_argmax == each.true_rank_emitted
+                    assert expansion.true_rank_argmax == expansion.true_rank_emitted
     assert reordered > 4
     assert placed > 10
 
 
 def _maker(node: Node, expansions: list[Expansion]) -> int:
     """The expansion that made a node: of its block and slot, at its parent, with it at that rank."""
-    for each in expansions:
-        same = (each.block, each.slot, each.parent) == (node.src["block"], node.src["slot"], node.parent)
-        if same and each.top[node.src["rank"] - 1][0] == node.token and each.id not in node.src["merged"]:
-            return each.id
+    for expansion in expansions:
+        same = (expansion.block, expansion.slot, expansion.parent) == (node.src["block"], node.src["slot"], node.parent)
+        if same and expansion.top[node.src["rank"] - 1][0] == node.token and expansion.id not in node.src["merged"]:
+            return expansion.id
     raise AssertionError(node)
 
 
@@ -158,12 +158,12 @@ def test_valid_prefix_follows_the_first_ranks(run: Run, monkeypatch: pytest.Monk
     _, events = run("specblock", merge=False)
     broken = 0
     for events_ in by_round(events).values():
-        for start in {each.start for each in of(events_, Expansion)}:
+        for start in {expansion.start for expansion in of(events_, Expansion)}:
             so_far: bool | None = True
-            for each in (each for each in of(events_, Expansion) if each.start == start):
-                assert each.valid_prefix == so_far
-                unknown = so_far is None or each.true_bucket is None
-                so_far = None if unknown else so_far and each.true_rank_argmax == 1
+            for event in (expansion for expansion in of(events_, Expansion) if expansion.start == start):
+                assert event.valid_prefix == so_far
+                unknown = so_far is None or event.true_bucket is None
+                so_far = None if unknown else so_far and event.true_rank_argmax == 1
                 broken += so_far is False
     assert broken
 

@@ -68,7 +68,7 @@ def drafter(target: Told) -> SpecBlock:
     shape = {"slots": 2, "n_features": 6, "embed_width": 8, "vocab": target.vocab, "rank_width": 4}
     net = network(seed=2, std=1.0, layer=LayerShape(8, 2, 1, 4, 8), **shape)
     net.head.weight.mul_(0.25)  # rows neither flat nor certain, so that faults are large
-    made = BlockConfig(
+    config = BlockConfig(
         target="",
         target_name="table",
         target_layers=1,
@@ -86,7 +86,7 @@ def drafter(target: Told) -> SpecBlock:
         rope_mode="offset",
         slots=2,
     )
-    return SpecBlock(Trained(made, net, Vocabulary(target.vocab)), target, 64)  # type: ignore[arg-type]
+    return SpecBlock(Trained(config, net, Vocabulary(target.vocab)), target, 64)  # type: ignore[arg-type]
 
 
 def generated(table: Table, length: int, verifier: str = "tokenwise", **knobs: Any) -> Law:
@@ -218,9 +218,9 @@ def test_the_budget_is_spent_before_anything_is_drawn(budget: int) -> None:
     tree.expand(ROOT, 0, 1, [offer(), offer(1), offer(), offer()])
     first = [len(expansion.children) for expansion in tree.expansions]
     assert first == {0: [], 1: [1], 2: [1, 1], 5: [2, 1, 1, 1], 12: [5, 4, 2, 1], 60: [5, 4, 2, 2]}[budget]
-    for number, found in enumerate(tree.starts(), 1):
-        assert not any(expansion.parent == found.node for expansion in tree.expansions)
-        tree.expand(found.node, number, 2, [offer(2), offer(3), offer(), offer()])
+    for number, start in enumerate(tree.starts(), 1):
+        assert not any(expansion.parent == start.node for expansion in tree.expansions)
+        tree.expand(start.node, number, 2, [offer(2), offer(3), offer(), offer()])
     assert len(tree.nodes) <= budget
     assert tree.kept() == list(range(len(tree.nodes)))
     parents = [expansion.parent for expansion in tree.expansions]
@@ -247,18 +247,18 @@ def target() -> ModelAdapter:
 
 def test_at_temperature_zero_nothing_is_drawn(target: ModelAdapter) -> None:
     """The same drafts as with chosen siblings, to the node."""
-    made = trained(target)
+    run = trained(target)
     drafts = [
-        [(done.draft.tokens, done.draft.row_of) for done in session(target, [5, 77, 12], made, siblings=each).rounds()]
-        for each in ("topb", "sampled")
+        [(done.draft.tokens, done.draft.row_of) for done in session(target, [5, 77, 12], run, siblings=mode).rounds()]
+        for mode in ("topb", "sampled")
     ]
     assert drafts[0] == drafts[1]
 
 
 def test_a_session_draws_by_the_key(target: ModelAdapter) -> None:
     """Every node of a draft is on record as a draw, the budget holds, and the same seed writes the same text."""
-    made, knobs = trained(target), {"siblings": "sampled", "temperature": 1.0, "node_budget": 30, "top_k": 50}
-    runs = [session(target, [5, 77, 12], made, verifier="tokenwise", **knobs) for _ in range(2)]
+    block_drafter, knobs = trained(target), {"siblings": "sampled", "temperature": 1.0, "node_budget": 30, "top_k": 50}
+    runs = [session(target, [5, 77, 12], block_drafter, verifier="tokenwise", **knobs) for _ in range(2)]
     for done in runs[0].rounds():
         draft = done.draft
         assert len(draft) <= 30

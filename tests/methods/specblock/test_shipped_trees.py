@@ -37,7 +37,11 @@ def decoded(method: str, **knobs: Any) -> tuple[float, float, list[str]]:
         list(run.rounds())
         texts.append(run.text)
         rounds += [event for event in out if isinstance(event, RoundEnd)]
-    return sum(each.n_emitted for each in rounds) / len(rounds), max(each.n_draft_calls for each in rounds), texts
+    return (
+        sum(record.n_emitted for record in rounds) / len(rounds),
+        max(record.n_draft_calls for record in rounds),
+        texts,
+    )
 
 
 def test_they_are_found_for_the_embedded_target() -> None:

@@ -55,11 +55,11 @@ def place(counts: SuffixCounts, word: Sequence[int]) -> SuffixPosition | None:
 def check(counts: SuffixCounts, known: Words) -> None:
     """Every word that occurs is there with what follows it, and nothing else."""
     for word in {(), *known}:
-        found = place(counts, word)
-        assert found is not None
+        state = place(counts, word)
+        assert state is not None
         if len(word) < counts.depth:
-            following = {token: n for token, n, _ in found.following()}
-            assert following == {each[-1]: n for each, n in known.items() if each[:-1] == word}
+            following = {token: n for token, n, _ in state.following()}
+            assert following == {text[-1]: n for text, n in known.items() if text[:-1] == word}
 
 
 @pytest.mark.parametrize("depth", [2, 3, 6])
@@ -67,16 +67,16 @@ def test_counts_are_those_of_counting(depth: int) -> None:
     """Token by token, over several texts, and back: texts leave in any order, to the last count."""
     rng = random.Random(depth)
     for _ in range(60):
-        given, counts = texts(rng, 4), SuffixCounts(depth)
-        others = [*given]
-        for number, text in enumerate(given):
+        known_texts, counts = texts(rng, 4), SuffixCounts(depth)
+        others = [*known_texts]
+        for number, text in enumerate(known_texts):
             counts.begin()
             for n, token in enumerate(text, 1):
                 counts.add(token)
-                before = words([*given[:number], text[: n - 1]], depth)
-                now = words([*given[:number], text[:n]], depth)
+                before = words([*known_texts[:number], text[: n - 1]], depth)
+                now = words([*known_texts[:number], text[:n]], depth)
                 longest = [k for k in range(min(n, depth - 1), 0, -1) if now[tuple(text[n - k : n])] > 1]
-                assert [each.depth for each in counts.matched()] == longest, before
+                assert [match.depth for match in counts.matched()] == longest, before
         counts.begin()
         check(counts, words(others, depth))
         matches, fresh = SuffixMatches(counts), texts(rng, 1)[0]
@@ -84,7 +84,7 @@ def test_counts_are_those_of_counting(depth: int) -> None:
             matches.add(token)
             known = words(others, depth)
             there = [k for k in range(min(n, depth), 0, -1) if tuple(fresh[n - k : n]) in known]
-            assert [each.depth for each in matches.matched()] == there
+            assert [match.depth for match in matches.matched()] == there
         while others:
             counts.forget(others.pop(rng.randrange(len(others))))
             check(counts, words(others, depth))
@@ -136,26 +136,31 @@ def test_every_draft_is_that_of_the_book(depth: int, factor: float) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "verifier"),
-    [(each, name) for each in LAYOUTS for name in ("walk", "tokenwise") if name == "walk" or "shared" not in str(each)],
+    [
+        (layout, name)
+        for layout in LAYOUTS
+        for name in ("walk", "tokenwise")
+        if name == "walk" or "shared" not in str(layout)
+    ],
     ids=str,
 )
 def test_law_of_a_generation(layout: dict[str, Any], verifier: str) -> None:
     """Whole generations under every random decision. The prompt repeats itself: something is drafted at once."""
     more = {"max_tree_depth": 4, "min_token_prob": 0.2, "prompt": (0, 1, 0, 0, 1, 0), **layout}
     for case, length, eos in ((HISTORY, 4, ()), (CASE_C, 2, ()), (HISTORY, 4, (1,)), (CASE_B, 3, ())):
-        found = session_law(case, "suffix", verifier, max_new_tokens=length, eos=[*eos], **more)
-        assert deviation(found, law(case.p, length, [*eos])) < 1e-12
+        played_law = session_law(case, "suffix", verifier, max_new_tokens=length, eos=[*eos], **more)
+        assert deviation(played_law, law(case.p, length, [*eos])) < 1e-12
 
 
 def test_a_draw_by_another_law_than_is_on_record_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A control: drawn by the shares of two tokens the wrong way round, the text has another law."""
     more: dict[str, Any] = {"max_tree_depth": 2, "draft_mode": "sampled", "prompt": (0, 0, 0, 1, 1, 1, 0)}
-    found = session_law(HISTORY, "suffix", "tokenwise", max_new_tokens=3, **more)
-    assert deviation(found, law(HISTORY.p, 3)) < 1e-12
+    played_law = session_law(HISTORY, "suffix", "tokenwise", max_new_tokens=3, **more)
+    assert deviation(played_law, law(HISTORY.p, 3)) < 1e-12
     drawn = DraftSampler.token
     monkeypatch.setattr(DraftSampler, "token", lambda self, depth, law: drawn(self, depth, law.flip(0)))
-    found = session_law(HISTORY, "suffix", "tokenwise", max_new_tokens=3, **more)
-    assert deviation(found, law(HISTORY.p, 3)) > 1e-3
+    played_law = session_law(HISTORY, "suffix", "tokenwise", max_new_tokens=3, **more)
+    assert deviation(played_law, law(HISTORY.p, 3)) > 1e-3
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:2], ids=str)
@@ -176,8 +181,8 @@ def test_the_next_query_is_drafted_from_the_answer_to_the_last(remembered: int) 
         running = real_session(adapter, None, prompt, method="suffix", drafter=drafter)
         done = list(running.rounds())
         rounds.append(len(done))
-        found = {node.src["from"] for each in done for node in each.draft.nodes}
-        assert ("answers" in found) == (remembered == 1 and query > 0)
+        sources = {node.src["from"] for outcome in done for node in outcome.draft.nodes}
+        assert ("answers" in sources) == (remembered == 1 and query > 0)
         drafter.on_query_end(QueryEnd(query, knobs, QueryStats()))
         drafter = drafter.next_query(FactoryModels(adapter, None, 640), knobs)
     assert len(drafter.answers.kept) == remembered

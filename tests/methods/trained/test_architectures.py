@@ -35,8 +35,8 @@ def test_every_drafter_runs_over_every_architecture(name: str, tied: bool) -> No
     blocks = block_drafter._begin(block_drafter.BlockDrafterRequest(None, nowhere, nowhere, 1), adapter, windows)
     eagle = eagle3._begin(eagle3.Eagle3Request(None, nowhere, nowhere, 1), adapter, windows)
     heads = medusa._begin(medusa.MedusaRequest(None, nowhere, nowhere, 1), adapter, windows)
-    for made in (blocks, eagle, heads):
-        made.network.to(adapter.dtype).requires_grad_(False)
+    for part in (blocks, eagle, heads):
+        part.network.to(adapter.dtype).requires_grad_(False)
     shares = ((0.5, 0.2), (0.4, 0.3), (0.3, 0.2), (0.2, 0.1))
     config = heads.config.__class__(**{**_fields(heads.config), "right": shares})
     for called, drafter in (

@@ -58,13 +58,13 @@ class Network(nn.Module):
 def _steps(dtype: torch.dtype) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
     """A line of seven rows, one more, then two branches behind the line, each with a row of its own."""
     noise = torch.Generator().manual_seed(1)
-    made = [torch.randn(2, n, 128, generator=noise).to(dtype) for n in (7, 1, 2, 2)]
+    inputs = [torch.randn(2, n, 128, generator=noise).to(dtype) for n in (7, 1, 2, 2)]
     branches = np.zeros((2, 10), np.bool_)
     branches[:, :8] = branches[0, 8] = branches[1, 9] = True
     leaves = np.zeros((2, 12), np.bool_)
     leaves[:, :8] = leaves[0, [8, 10]] = leaves[1, [9, 11]] = True
-    masks = [None, None, *(torch.from_numpy(each)[None, None] for each in (branches, leaves))]
-    return [(each[:1, :, :64], each[1:], mask) for each, mask in zip(made, masks, strict=True)]
+    masks = [None, None, *(torch.from_numpy(rows)[None, None] for rows in (branches, leaves))]
+    return [(rows[:1, :, :64], rows[1:], mask) for rows, mask in zip(inputs, masks, strict=True)]
 
 
 @pytest.mark.parametrize("dtype", list(NEAR), ids=str)
@@ -81,8 +81,8 @@ def test_what_a_compiled_network_says_is_near_what_it_said(dtype: torch.dtype) -
         if kernel_of(network.layer, steps[0][0]) is None:
             assert not _has_kernel()
             return
-        found = network(steps)
-    gap = float((found - wanted).float().norm() / wanted.float().norm())
+        compiled = network(steps)
+    gap = float((compiled - wanted).float().norm() / wanted.float().norm())
     assert 0 < gap < NEAR[dtype]
 
 
@@ -106,11 +106,13 @@ def test_weights_that_were_written_to_are_used_as_they_are() -> None:
         for weight in network.parameters():
             weight.mul_(0.5)
         assert kernel_of(network.layer, steps[0][0]) is None
-        found, fresh = network(steps), Network(dtype)
+        compiled, fresh = network(steps), Network(dtype)
         for mine, theirs in zip(fresh.parameters(), network.parameters(), strict=True):
             mine.copy_(theirs)
         wanted = fresh(steps)
-    assert float((found - wanted).float().norm() / wanted.float().norm()) < 0.02, "the packed weights were still used"
+    assert float((compiled - wanted).float().norm() / wanted.float().norm()) < 0.02, (
+        "the packed weights were still used"
+    )
 
 
 def test_who_learns_through_a_network_and_who_copies_it_meets_its_own_weights() -> None:

@@ -38,44 +38,44 @@ def written(target: ModelAdapter, folder: Path, **changes: Any) -> Path:
 def test_what_is_written_is_read(target: ModelAdapter, tmp_path: Path, changes: dict[str, Any]) -> None:
     """Config, map and weights to bfloat16; a session over both drafts the same."""
     folder = written(target, tmp_path / "drafter", **changes)
-    found = files.KIND.load(folder, target)
-    assert found.config.rope_mode == changes.get("rope_mode", "offset")
-    assert found.vocabulary.n_draft == changes.get("draft_vocab", target.vocab)
+    loaded_part = files.KIND.load(folder, target)
+    assert loaded_part.config.rope_mode == changes.get("rope_mode", "offset")
+    assert loaded_part.vocabulary.n_draft == changes.get("draft_vocab", target.vocab)
     for tensor in load_file(folder / files.KIND.weights).values():
         assert tensor.dtype in (torch.bfloat16, torch.int64)
     prompt = [5, 77, 12, 5]
-    rounded = trained(target, vocabulary=found.vocabulary, **changes)
+    rounded = trained(target, vocabulary=loaded_part.vocabulary, **changes)
     with torch.no_grad():
         for parameter in rounded.network.parameters():
             parameter.copy_(parameter.bfloat16())
     drafts = [
-        [done.draft.tokens for done in session(target, prompt, made, max_new_tokens=12).rounds()]
-        for made in (found, rounded)
+        [done.draft.tokens for done in session(target, prompt, drafter, max_new_tokens=12).rounds()]
+        for drafter in (loaded_part, rounded)
     ]
     assert drafts[0] == drafts[1]
     knobs = SPECBLOCK.table.knobs({"drafter": [str(folder)]})
-    assert make(FactoryModels(target, None, 64), knobs).trained is found
+    assert make(FactoryModels(target, None, 64), knobs).trained is loaded_part
 
 
 def test_tokens_of_another_width_are_refused(target: ModelAdapter, tmp_path: Path) -> None:
     """The weights are what config.json says, and read more of a token than the target has."""
-    made = trained(target)
-    config = replace(made.config, embed_width=2 * made.config.embed_width)
+    drafter = trained(target)
+    config = replace(drafter.config, embed_width=2 * drafter.config.embed_width)
     network = files.BlockNetwork(config.shape, torch.Generator().manual_seed(0))
-    files.KIND.write(tmp_path, replace(made, config=config, network=network))
+    files.KIND.write(tmp_path, replace(drafter, config=config, network=network))
     with pytest.raises(ModelError, match=r"reads tokens as .* numbers, the target .* has"):
         files.KIND.load(tmp_path, target)
 
 
 def edited(folder: Path, **changes: Any) -> Path:
     path = folder / "config.json"
-    given = json.loads(path.read_text()) | changes
-    path.write_text(json.dumps({name: value for name, value in given.items() if value is not None}))
+    config = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}))
     return folder
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"format": "specviz-exit-heads"}, "these are no block drafter"),
         ({"version": 2}, "written in version 2"),
@@ -102,10 +102,10 @@ def edited(folder: Path, **changes: Any) -> Path:
     ],
 )
 def test_mismatches_are_refused_in_one_line(
-    target: ModelAdapter, tmp_path: Path, changes: dict[str, Any], said: str
+    target: ModelAdapter, tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     folder = edited(written(target, tmp_path / "drafter"), **changes)
-    with pytest.raises(ModelError, match=said) as refused:
+    with pytest.raises(ModelError, match=message) as refused:
         files.KIND.load(folder, target)
     assert "\n" not in str(refused.value)
     assert str(refused.value).startswith(f"--drafter {folder}")
@@ -159,9 +159,9 @@ def test_sizes_that_no_network_has_are_refused_before_one_is_built(
 )
 def test_values_that_cannot_be_right_are_refused(target: ModelAdapter, tmp_path: Path, name: str, odd: Any) -> None:
     """Taken, they would draft nothing or badly, unseen."""
-    said = refused(written(target, tmp_path / "drafter"), target, **{name: odd})
-    assert f"config.json says {name} = " in said
-    assert said.endswith("; mend it, or train one with specviz train block-drafter")
+    refusal = refused(written(target, tmp_path / "drafter"), target, **{name: odd})
+    assert f"config.json says {name} = " in refusal
+    assert refusal.endswith("; mend it, or train one with specviz train block-drafter")
 
 
 def test_a_missing_size_is_called_missing_and_a_default_is_taken(target: ModelAdapter, tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_missing_size_is_called_missing_and_a_default_is_taken(target: ModelAd
 
 def test_sizes_beyond_the_weights_take_no_memory(target: ModelAdapter, tmp_path: Path) -> None:
     """Each alone is possible, together they are a petabyte: shapes are compared before anything is allocated."""
-    said = refused(written(target, tmp_path / "drafter"), target, width=200_000, ff=4_000_000, n_layers=128)
-    assert "the weights are not what config.json says: tensor" in said
+    refusal = refused(written(target, tmp_path / "drafter"), target, width=200_000, ff=4_000_000, n_layers=128)
+    assert "the weights are not what config.json says: tensor" in refusal
 
 
 @pytest.mark.parametrize(

@@ -34,14 +34,14 @@ def eagle() -> EagleNetwork:
 
 
 def mtp() -> MtpNetwork:
-    made = MtpNetwork(LAYER)
-    made.head = torch.randn(VOCAB, 64, generator=torch.Generator().manual_seed(9)) * 0.12
-    return made
+    network = MtpNetwork(LAYER)
+    network.head = torch.randn(VOCAB, 64, generator=torch.Generator().manual_seed(9)) * 0.12
+    return network
 
 
-def filled(made: Network, dtype: torch.dtype) -> Network:
-    fill_normal(made, torch.Generator().manual_seed(3), std=0.12)
-    return made.to(dtype).requires_grad_(False)
+def filled(net: Network, dtype: torch.dtype) -> Network:
+    fill_normal(net, torch.Generator().manual_seed(3), std=0.12)
+    return net.to(dtype).requires_grad_(False)
 
 
 def on_grids(net: Network) -> Network:
@@ -91,9 +91,9 @@ def test_calls_are_near_those_of_torch(make: Make, dtype: torch.dtype) -> None:
     compile_programs(ours)
     with torch.inference_mode():
         assert programs_of(ours) is not None
-    for found, wanted in zip(told(ours, dtype, [5, 1, 2]), told(plain, dtype, [5, 1, 2]), strict=True):
-        assert found.shape == wanted.shape
-        assert 0 < float((found - wanted).float().norm() / wanted.float().norm()) < NEAR[dtype]
+    for rows, wanted in zip(told(ours, dtype, [5, 1, 2]), told(plain, dtype, [5, 1, 2]), strict=True):
+        assert rows.shape == wanted.shape
+        assert 0 < float((rows - wanted).float().norm() / wanted.float().norm()) < NEAR[dtype]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -114,8 +114,8 @@ def test_what_has_no_program_runs_as_it_stands(make: Make) -> None:
     compile_programs(ours)
     with torch.inference_mode():
         assert programs_of(ours) is None
-    for found, wanted in zip(told(ours, torch.float32, [4]), told(plain, torch.float32, [4]), strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    for rows, wanted in zip(told(ours, torch.float32, [4]), told(plain, torch.float32, [4]), strict=True):
+        torch.testing.assert_close(rows, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("make", [block, eagle, mtp])
@@ -126,16 +126,16 @@ def test_weights_that_changed_are_used_as_they_are(make: Make) -> None:
     assert programs_of(net) is None, "with gradients"
     before = told(net, dtype, [4])
     with torch.no_grad():
-        for each in net.parameters():
-            each.mul_(0.5)
+        for parameter in net.parameters():
+            parameter.mul_(0.5)
     fresh = filled(make(), dtype)
     with torch.no_grad():
-        for each in fresh.parameters():
-            each.mul_(0.5)
+        for parameter in fresh.parameters():
+            parameter.mul_(0.5)
         assert programs_of(net) is None
-    for found, wanted, old in zip(told(net, dtype, [4]), told(fresh, dtype, [4]), before, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-        assert not torch.allclose(found, old, rtol=1e-2)
+    for rows, wanted, old in zip(told(net, dtype, [4]), told(fresh, dtype, [4]), before, strict=True):
+        torch.testing.assert_close(rows, wanted, rtol=1e-4, atol=1e-5)
+        assert not torch.allclose(rows, old, rtol=1e-2)
 
 
 def test_a_network_in_other_numbers_than_the_embedding_runs_as_it_stands() -> None:
@@ -176,8 +176,8 @@ def test_a_round_that_begins_again_speaks_by_the_weights_there_are() -> None:
     with torch.inference_mode():
         calls.first(text.features[0, :4], text.tokens[0, 1:5].tolist())
         net.head.weight.data = net.head.weight * 2  # type: ignore[union-attr]
-        said = calls.norm_and_head(calls.again(), net.norm_and_head)[1]
-        assert torch.equal(said, net.norm_and_head(calls.states)[1])  # type: ignore[arg-type]
+        row = calls.norm_and_head(calls.again(), net.norm_and_head)[1]
+        assert torch.equal(row, net.norm_and_head(calls.states)[1])  # type: ignore[arg-type]
 
 
 def test_rows_that_grew_in_one_layer_alone_are_caught_up() -> None:
@@ -198,17 +198,17 @@ def test_ranks_are_judged_near_torch(dtype: torch.dtype, rank_width: int) -> Non
     assert isinstance(plain, BlockNetwork)
     assert isinstance(ours, BlockNetwork)
     with torch.no_grad():
-        for each in plain.rank.parameters() if dtype == torch.bfloat16 and rank_width != 40 else ():
-            filled_up = torch.cat([each, each[:, -1:].expand(-1, -each.shape[1] % 32)], 1)
-            each.copy_(four_bits(filled_up).weight()[:, : each.shape[1]])
+        for tensor in plain.rank.parameters() if dtype == torch.bfloat16 and rank_width != 40 else ():
+            filled_up = torch.cat([tensor, tensor[:, -1:].expand(-1, -tensor.shape[1] % 32)], 1)
+            tensor.copy_(four_bits(filled_up).weight()[:, : tensor.shape[1]])
     compile_network(ours)
     compile_programs(ours)
     rng = torch.Generator().manual_seed(5)
     normed, logits = torch.randn(2, 4, 64, generator=rng).to(dtype), torch.randn(2, 4, VOCAB, generator=rng)
-    told = summary(logits)
-    assert told.shape[-1] == N_SUMMARY
+    summaries = summary(logits)
+    assert summaries.shape[-1] == N_SUMMARY
     with torch.inference_mode():
         assert (programs_of(ours.rank) is None) == (rank_width == 40)
-        found, wanted = ours.judged(normed, told), plain.judged(normed, told)
-    assert found.shape == wanted.shape == (2, 4, 4)
-    assert float((found.float() - wanted.float()).norm() / wanted.float().norm()) < NEAR[dtype]
+        rows, wanted = ours.judged(normed, summaries), plain.judged(normed, summaries)
+    assert rows.shape == wanted.shape == (2, 4, 4)
+    assert float((rows.float() - wanted.float()).norm() / wanted.float().norm()) < NEAR[dtype]

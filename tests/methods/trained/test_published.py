@@ -62,7 +62,7 @@ def eagle_folder(target: ModelAdapter, folder: Path, prefix: str = "midlayer.", 
     }
     assert map_.ids is not None
     assert map_.d2t is not None
-    tensors = {f"{prefix}{name}.weight": each for name, each in layer.items()} | {
+    tensors = {f"{prefix}{name}.weight": weights for name, weights in layer.items()} | {
         "fc.weight": state["fc.weight"],
         "norm.weight": state["norm_out.weight"],
         "lm_head.weight": state["head.weight"],
@@ -70,7 +70,7 @@ def eagle_folder(target: ModelAdapter, folder: Path, prefix: str = "midlayer.", 
         "t2d": torch.isin(torch.arange(target.vocab), map_.ids),
     }
     folder.mkdir(exist_ok=True)
-    save_file({name: each.contiguous() for name, each in (tensors | more).items()}, folder / "model.safetensors")
+    save_file({name: weights.contiguous() for name, weights in (tensors | more).items()}, folder / "model.safetensors")
     (folder / "config.json").write_text(json.dumps(EAGLE_CONFIG))
     return folder
 
@@ -87,7 +87,7 @@ def medusa_folder(target: ModelAdapter, folder: Path, rows: int = 260) -> Path:
         outer = torch.cat([heads.outer[j], heads.outer[j].new_ones(rows - 260, 32)])
         tensors |= {f"{j}.0.linear.weight": heads.inner[j], f"{j}.0.linear.bias": heads.bias[j], f"{j}.1.weight": outer}
     folder.mkdir(exist_ok=True)
-    save_file({name: each.contiguous() for name, each in tensors.items()}, folder / "medusa_lm_head.safetensors")
+    save_file({name: weights.contiguous() for name, weights in tensors.items()}, folder / "medusa_lm_head.safetensors")
     config = {"medusa_num_heads": 4, "medusa_num_layers": 1, "base_model_name_or_path": "someone/model-7b"}
     (folder / "config.json").write_text(json.dumps(config))
     return folder
@@ -98,35 +98,35 @@ def test_an_eagle_checkpoint_drafts_like_the_same_weights_of_ours(
     target: ModelAdapter, tmp_path: Path, prefix: str
 ) -> None:
     own = target.embedding.weight.detach().clone()
-    found = EAGLE.load(eagle_folder(target, tmp_path / "eagle", prefix, **{"embed_tokens.weight": own}), target)
+    trained = EAGLE.load(eagle_folder(target, tmp_path / "eagle", prefix, **{"embed_tokens.weight": own}), target)
     ours = eagle_made(target, vocabulary=vocabulary(target))
-    assert "published layout" in found.config.target_name
-    drafts = [[done.draft.tokens for done in eagle_session(target, each).rounds()] for each in (found, ours)]
+    assert "published layout" in trained.config.target_name
+    drafts = [[done.draft.tokens for done in eagle_session(target, part).rounds()] for part in (trained, ours)]
     assert drafts[0] == drafts[1]
     assert any(drafts[0])
 
 
 def test_medusa_heads_draft_with_a_usual_tree(target: ModelAdapter, tmp_path: Path) -> None:
     """Padded rows are cut; the tree is the stand-in of 63 paths, four deep."""
-    found = MEDUSA.load(medusa_folder(target, tmp_path / "medusa", rows=264), target)
-    assert found.config.target_name == "someone/model-7b (published layout, target weights not named)"
-    assert found.vocabulary.n_draft == 260
-    paths = best_paths(found.config.right, 63)
+    trained = MEDUSA.load(medusa_folder(target, tmp_path / "medusa", rows=264), target)
+    assert trained.config.target_name == "someone/model-7b (published layout, target weights not named)"
+    assert trained.vocabulary.n_draft == 260
+    paths = best_paths(trained.config.right, 63)
     assert (len(paths), max(map(len, paths))) == (63, 4)
-    done = next(iter(medusa_session(target, found, node_budget=63).rounds()))
+    done = next(iter(medusa_session(target, trained, node_budget=63).rounds()))
     with torch.no_grad():
         state = target.model(torch.tensor([PROMPT[:-1]]), output_hidden_states=True).hidden_states[-1][:, -1]
-    said = found.network(state)[0].topk(10).indices.tolist()
-    want = {tuple(said[d][rank] for d, rank in enumerate(path)) for path in paths}
+    best = trained.network(state)[0].topk(10).indices.tolist()
+    want = {tuple(best[d][rank] for d, rank in enumerate(path)) for path in paths}
     assert {done.draft.path(node) for node in range(len(done.draft))} == want
 
 
 def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda given: {key: value for key, value in given.items() if key != name}
+    return lambda config: {key: value for key, value in config.items() if key != name}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda c: c | {"rope_scaling": {"rope_type": "llama3", "factor": 8}}, "with rotary scaling 'llama3' is not"),
         (lambda c: c | {"rope_parameters": {"rope_type": "yarn"}}, "with rotary scaling 'yarn' is not"),
@@ -149,11 +149,11 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     ],
 )
 def test_what_an_eagle_config_leaves_open_is_refused(
-    target: ModelAdapter, tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], said: str
+    target: ModelAdapter, tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], message: str
 ) -> None:
     folder = eagle_folder(target, tmp_path / "eagle")
     (folder / "config.json").write_text(json.dumps(change(EAGLE_CONFIG)))
-    with pytest.raises(ModelError, match=said) as refused:
+    with pytest.raises(ModelError, match=message) as refused:
         EAGLE.read(folder, target)
     assert "\n" not in str(refused.value)
 
@@ -213,7 +213,7 @@ def test_nulls_stand_for_what_is_usual(target: ModelAdapter, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"3000000000.1.weight": torch.ones(260, 32)}, "it has 3000000000.1.weight"),
         ({"9" * 5_000 + ".1.weight": torch.ones(260, 32)}, "it has 9999"),
@@ -229,13 +229,13 @@ def test_nulls_stand_for_what_is_usual(target: ModelAdapter, tmp_path: Path) -> 
     ],
 )
 def test_tensors_that_are_no_medusa_heads_are_refused(
-    target: ModelAdapter, tmp_path: Path, more: dict[str, torch.Tensor], said: str
+    target: ModelAdapter, tmp_path: Path, more: dict[str, torch.Tensor], message: str
 ) -> None:
     """At once: a head's number is no reason to count up to it."""
     folder = medusa_folder(target, tmp_path / "medusa")
     path = folder / "medusa_lm_head.safetensors"
     save_file(load_file(path) | more, path)
-    with pytest.raises(ModelError, match=said):
+    with pytest.raises(ModelError, match=message):
         MEDUSA.read(folder, target)
 
 
@@ -261,8 +261,8 @@ def test_settings_are_read_where_newer_files_keep_them(target: ModelAdapter, tmp
         "norm_before_residual": False,
     }
     (folder / "config.json").write_text(json.dumps(changed))
-    found = EAGLE.read(folder, target).config
-    assert (found.rope_theta, found.taps) == (5000.0, (1, 2, 3))
+    config = EAGLE.read(folder, target).config
+    assert (config.rope_theta, config.taps) == (5000.0, (1, 2, 3))
 
 
 def test_converted_pickles_draft_like_the_same_weights(target: ModelAdapter, tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_converted_pickles_draft_like_the_same_weights(target: ModelAdapter, tmp
         done = CliRunner().invoke(convert.command, line[1:])
         assert (line[0], done.exit_code) == ("convert", 0), done.output
         again = kind.read(folder, target).network.state_dict()
-        assert all(torch.equal(each, again[name]) for name, each in plain.items())
+        assert all(torch.equal(tensor, again[name]) for name, tensor in plain.items())
 
 
 def test_what_a_run_says_of_released_drafters(target: ModelAdapter, tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def test_summary_by_hand() -> None:
 
 
 def test_summary_is_float32_or_wider_and_finite_for_a_tiny_vocabulary() -> None:
-    told = summary(torch.zeros(2, 7, dtype=torch.bfloat16))
-    assert told.dtype == torch.float32
-    assert told.shape == (2, N_SUMMARY)
-    assert told.isfinite().all()
-    assert told[0, 13] == pytest.approx(1 / 7)
-    assert told[0, 14] == pytest.approx(math.log(7))
+    facts = summary(torch.zeros(2, 7, dtype=torch.bfloat16))
+    assert facts.dtype == torch.float32
+    assert facts.shape == (2, N_SUMMARY)
+    assert facts.isfinite().all()
+    assert facts[0, 13] == pytest.approx(1 / 7)
+    assert facts[0, 14] == pytest.approx(math.log(7))
 
 
 def test_the_head_is_two_maps_without_biases() -> None:

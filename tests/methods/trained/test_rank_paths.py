@@ -28,9 +28,9 @@ def test_no_tree_of_that_size_is_worth_more(right: list[list[float]], n: int) ->
     """Against all paths there are: the n largest products, parents and better siblings first."""
     every = [path for d in range(1, len(right) + 1) for path in itertools.product(*(range(len(r)) for r in right[:d]))]
     worth = sorted((math.prod(right[d][j] for d, j in enumerate(path)) for path in every), reverse=True)
-    found = best_paths(right, n)
-    assert len(found) == len(set(found)) == min(n, len(every))
-    assert math.isclose(expected(right, found), sum(worth[:n]), rel_tol=1e-9)
-    for k, path in enumerate(found):
-        assert len(path) == 1 or path[:-1] in found[:k]
-        assert path[-1] == 0 or (*path[:-1], path[-1] - 1) in found[:k]
+    paths = best_paths(right, n)
+    assert len(paths) == len(set(paths)) == min(n, len(every))
+    assert math.isclose(expected(right, paths), sum(worth[:n]), rel_tol=1e-9)
+    for k, path in enumerate(paths):
+        assert len(path) == 1 or path[:-1] in paths[:k]
+        assert path[-1] == 0 or (*path[:-1], path[-1] - 1) in paths[:k]

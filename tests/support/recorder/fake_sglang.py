@@ -17,7 +17,7 @@ KERNELS, SPECULATIVE = "sglang.kernels.ops.speculative", "sglang.srt.speculative
 
 def fake_sglang(**settings: Any) -> Modules:
     """Modules by name, for `sys.modules`. `settings`: of speculation, by their names there."""
-    made: Modules = {}
+    modules: Modules = {}
     spec = Bag(
         speculative_accept_threshold_single=1.0,
         speculative_accept_threshold_acc=1.0,
@@ -25,32 +25,32 @@ def fake_sglang(**settings: Any) -> Modules:
         speculative_use_block_verification=False,
     )
     vars(spec).update(settings)
-    given = Bag(
+    bag = Bag(
         speculative_algorithm="EAGLE", model_path="some/target", speculative_draft_model_path=None, tokenizer_path=None
     )
 
     def module(name: str, **members: Any) -> types.ModuleType:
         for parent in [name.rsplit(".", n)[0] for n in range(name.count("."), 0, -1)]:
-            made.setdefault(parent, types.ModuleType(parent)).__path__ = []  # type: ignore[attr-defined]
-        made[name] = types.ModuleType(name)
-        vars(made[name]).update(members)
-        return made[name]
+            modules.setdefault(parent, types.ModuleType(parent)).__path__ = []  # type: ignore[attr-defined]
+        modules[name] = types.ModuleType(name)
+        vars(modules[name]).update(members)
+        return modules[name]
 
     module(
         "sglang.srt.runtime_context",
         get_spec=lambda: spec,
-        get_server_args=lambda: given,
+        get_server_args=lambda: bag,
         get_parallel=lambda: Bag(attn_tp_rank=0),
     )
-    module("sglang.srt.plugins.hook_registry", **_registry(made))
+    module("sglang.srt.plugins.hook_registry", **_registry(modules))
     kernels = _kernels(module)
     module(f"{SPECULATIVE}.eagle_utils", eagle_sample=_eagle(kernels), _is_cpu=False, _is_xpu=False, _is_hip=False)
     module(f"{SPECULATIVE}.dflash_worker_v2", DFlashWorkerV2=_block(kernels))
-    made["sglang"].__version__ = "0.5.23"  # type: ignore[attr-defined]
-    return made
+    modules["sglang"].__version__ = "0.5.23"  # type: ignore[attr-defined]
+    return modules
 
 
-def _registry(made: Modules) -> dict[str, Any]:
+def _registry(modules: Modules) -> dict[str, Any]:
     kinds = {"AFTER": "after", "AROUND": "around"}
 
     class HookRegistry:
@@ -58,11 +58,11 @@ def _registry(made: Modules) -> dict[str, Any]:
 
         @classmethod
         def register(cls, target: str, hook: Any, hook_type: Any = "after", *, source: Any = None) -> None:
-            name = max((each for each in made if target.startswith(each + ".")), key=len)
+            name = max((module for module in modules if target.startswith(module + ".")), key=len)
             *owners, last = target.removeprefix(name + ".").split(".")
-            owner: Any = made[name]
-            for each in owners:
-                owner = getattr(owner, each)
+            owner: Any = modules[name]
+            for module in owners:
+                owner = getattr(owner, module)
             original = getattr(owner, last)
 
             def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -208,7 +208,7 @@ def _eagle(kernels: list[types.ModuleType]) -> Callable[..., Any]:
         n = len(batch.reqs)
         predict = torch.zeros(n * SLOTS, dtype=torch.int32)
         index, count = torch.full((n, SLOTS), -1, dtype=torch.int32), torch.zeros(n, dtype=torch.int32)
-        made = topology(n, verify_input.draft_probs is not None)
+        shape = topology(n, verify_input.draft_probs is not None)
         shared = {
             "predicts": predict,
             "accept_index": index,
@@ -217,14 +217,14 @@ def _eagle(kernels: list[types.ModuleType]) -> Callable[..., Any]:
         }
         logits = logits_output.next_token_logits
         if batch.sampling_info.is_all_greedy:
-            greedy.verify_tree_greedy_func(**shared, **made, target_predict=logits.argmax(-1), topk=2)
+            greedy.verify_tree_greedy_func(**shared, **shape, target_predict=logits.argmax(-1), topk=2)
         else:
             sample = tree.tree_speculative_sampling_target_only
             if verify_input.draft_probs is not None:
                 sample = chain.chain_speculative_sampling_triton
             sample(
                 **shared,
-                **{name.replace("retrieve", "retrive"): each for name, each in made.items()},
+                **{name.replace("retrieve", "retrive"): tensor for name, tensor in shape.items()},
                 uniform_samples=verify_input.coins,
                 uniform_samples_for_final_sampling=verify_input.coins[:, -1],
                 target_probs=logits.softmax(-1),

@@ -18,16 +18,16 @@ def fake_vllm(method: str = "draft_model", sample: str = "probabilistic", judge:
     """Modules by name, for `sys.modules`. The parameters are those of `SpeculativeConfig`."""
     settings = Bag(method=method, model="draft", draft_sample_method=sample, rejection_sample_method=judge)
     config = Bag(speculative_config=settings, model_config=Bag(model="some/target", tokenizer="nowhere"))
-    made: Modules = {}
+    modules: Modules = {}
 
     def module(name: str, **members: Any) -> types.ModuleType:
         for parent in [name.rsplit(".", n)[0] for n in range(name.count("."), 0, -1)]:
-            made.setdefault(parent, types.ModuleType(parent)).__path__ = []  # type: ignore[attr-defined]
-        made[name] = types.ModuleType(name)
+            modules.setdefault(parent, types.ModuleType(parent)).__path__ = []  # type: ignore[attr-defined]
+        modules[name] = types.ModuleType(name)
         for member in members.values():
             member.__module__ = name
-        vars(made[name]).update(members)
-        return made[name]
+        vars(modules[name]).update(members)
+        return modules[name]
 
     def get_tensor_model_parallel_rank() -> int:
         return 0
@@ -44,8 +44,8 @@ def fake_vllm(method: str = "draft_model", sample: str = "probabilistic", judge:
     module("vllm.v1.worker.worker_base", WorkerWrapperBase=WorkerWrapperBase)
     _first(module)
     _second(module)
-    made["vllm"].__version__ = "0.32.0"  # type: ignore[attr-defined]
-    return made
+    modules["vllm"].__version__ = "0.32.0"  # type: ignore[attr-defined]
+    return modules
 
 
 def _draw(rows: Any, generator: torch.Generator) -> Any:
@@ -218,8 +218,8 @@ def _second(module: Callable[..., types.ModuleType]) -> None:
             return None
 
         def sample(self, hidden_states: Any, input_batch: Any, grammar_output: Any) -> Any:
-            parts = [sampler.rejection_sample(**given) for given in self.given]
-            sampled, n_sampled = (torch.cat(each) for each in zip(*parts, strict=True))
+            parts = [sampler.rejection_sample(**logits) for logits in self.given]
+            sampled, n_sampled = (torch.cat(given_parts) for given_parts in zip(*parts, strict=True))
             return Bag(sampled_token_ids=sampled, num_sampled=n_sampled), n_sampled, n_sampled
 
     module("vllm.v1.worker.gpu.model_runner", GPUModelRunner=GPUModelRunner)

@@ -48,39 +48,39 @@ def test_where_rounding_made_another_token_it_is_said_how_near_both_were() -> No
     second = next(token for token, _ in verdict.top or () if token != record.nodes[verdict.node].token)
     commit = next(e for e in other if isinstance(e, Commit) and (e.q, e.r) == (record.q, record.r))
     commit.tokens[0] = second
-    found = comparison([("a", ours), ("b", _run(other))]).text
-    assert found.parted
-    given = {token: math.exp(log) for token, log in verdict.top or ()}
+    texts = comparison([("a", ours), ("b", _run(other))]).text
+    assert texts.parted
+    chances = {token: math.exp(log) for token, log in verdict.top or ()}
     first = record.nodes[verdict.node].token
-    numbers = apart(given[first], given[second])
-    assert "rounding of its arithmetic" in found.words
+    numbers = apart(chances[first], chances[second])
+    assert "rounding of its arithmetic" in texts.words
     assert (
         f"In A the target gives “{ours.name(first)}” {numbers[0]} and “{ours.name(second)}” {numbers[1]}."
-        in found.words
+        in texts.words
     )
 
 
 def test_what_keeps_tokens_writes_the_same_text_and_is_said_to() -> None:
     """Under `walk` a draft changes nothing of the text, and neither does its shape."""
     runs = [_made(verifier="walk", gamma=gamma) for gamma in (2, 4, 6)]
-    found = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).text
-    assert found.same_prompt
-    assert not found.parted
-    assert found.n_same == min(len(_texts(run)) for run in runs)
-    assert found.words.startswith("The same text")
-    assert "promises the tokens of plain decoding" in found.words
-    assert [lane.parts_at for lane in found.lanes] == [None, None, None]
+    texts = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).text
+    assert texts.same_prompt
+    assert not texts.parted
+    assert texts.n_same == min(len(_texts(run)) for run in runs)
+    assert texts.words.startswith("The same text")
+    assert "promises the tokens of plain decoding" in texts.words
+    assert [lane.parts_at for lane in texts.lanes] == [None, None, None]
 
 
 def test_what_keeps_the_law_alone_parts_and_is_no_fault() -> None:
     walk, other = _made(verifier="walk"), _made(verifier="tokenwise")
-    found = comparison([("one", walk), ("two", other)]).text
+    texts = comparison([("one", walk), ("two", other)]).text
     same = next(n for n, (a, b) in enumerate(zip(_texts(walk), _texts(other), strict=False)) if a != b)
-    assert found.n_same == found.lanes[1].parts_at == same
-    assert found.parted
-    assert f"“{_texts(walk)[same]}”" in found.words
-    assert f"“{_texts(other)[same]}”" in found.words
-    assert "B keeps the law of the text, not its tokens" in found.words
+    assert texts.n_same == texts.lanes[1].parts_at == same
+    assert texts.parted
+    assert f"“{_texts(walk)[same]}”" in texts.words
+    assert f"“{_texts(other)[same]}”" in texts.words
+    assert "B keeps the law of the text, not its tokens" in texts.words
 
 
 def _greedy(events: list[Event], engine: bool, dtype: str = "bfloat16") -> Run:
@@ -95,10 +95,10 @@ def _greedy(events: list[Event], engine: bool, dtype: str = "bfloat16") -> Run:
 
 @pytest.mark.parametrize("engine", [True, False])
 @pytest.mark.parametrize(
-    ("margin", "said"),
+    ("margin", "words"),
     [(0.1, "nearly tied"), (3.0, "are a fault: rounding moves less"), (None, "how near they were is not on record")],
 )
-def test_other_tokens_of_greedy_runs_are_a_fault_or_a_near_tie(margin: float | None, said: str, engine: bool) -> None:
+def test_other_tokens_of_greedy_runs_are_a_fault_or_a_near_tie(margin: float | None, words: str, engine: bool) -> None:
     """At temperature 0 the law is the tokens, whatever the rule keeps besides; the seed moves nothing."""
     one, other = (make_events(temperature=0.0, seed=seed, new_tokens=20, gamma=3) for seed in (0, 1))
     kept = next(e for e in one if isinstance(e, Verify) and e.status == "accepted")
@@ -109,10 +109,10 @@ def test_other_tokens_of_greedy_runs_are_a_fault_or_a_near_tie(margin: float | N
     commit.tokens[node.depth - 1] = second
     for verdict in (e for e in other if isinstance(e, Verify)):
         verdict.top = None
-    found = comparison([("one", _greedy(one, engine)), ("other", _greedy(other, engine))]).text
-    assert found.parted
-    assert said in found.words
-    assert "no fault" not in found.words
+    texts = comparison([("one", _greedy(one, engine)), ("other", _greedy(other, engine))]).text
+    assert texts.parted
+    assert words in texts.words
+    assert "no fault" not in texts.words
     same = comparison([("one", _greedy(one, engine)), ("again", _greedy(one, engine))]).text
     assert "At temperature 0 a lossless rule writes the target's likeliest tokens." in same.words
 
@@ -125,18 +125,18 @@ def test_a_temperature_that_nobody_told_is_no_excuse() -> None:
         header.keeps_tokens, header.sampling, header.knobs = False, {}, {}
         return _run(events)
 
-    found = comparison([("one", outside("walk")), ("two", outside("tokenwise"))]).text
-    assert found.parted
-    assert "at 0 other tokens would be a fault" in found.words
+    texts = comparison([("one", outside("walk")), ("two", outside("tokenwise"))]).text
+    assert texts.parted
+    assert "at 0 other tokens would be a fault" in texts.words
 
 
 def test_prompts_that_nobody_knows_are_not_called_the_same() -> None:
     events = make_events(temperature=0.8, new_tokens=12)
     for prefill in (e for e in events if isinstance(e, Prefill)):
         prefill.prompt, prefill.text = [-1] * len(prefill.prompt), ""
-    found = comparison([("one", _run(events)), ("two", _run(events))])
-    assert found.n_prompts == 0
-    assert "prompts are not on record" in found.text.words
+    compared = comparison([("one", _run(events)), ("two", _run(events))])
+    assert compared.n_prompts == 0
+    assert "prompts are not on record" in compared.text.words
 
 
 def test_blocks_hold_the_text_they_wrote() -> None:
@@ -156,20 +156,20 @@ def test_blocks_hold_the_text_they_wrote() -> None:
 
 def test_a_run_that_ends_early_is_the_same_as_far_as_it_goes() -> None:
     long, short = _made(verifier="walk", new_tokens=40), _made(verifier="walk", new_tokens=12)
-    found = comparison([("long", long), ("short", short)]).text
-    assert not found.parted
-    assert found.n_same == len(_texts(short)) < len(_texts(long))
-    assert f"A goes on to {len(_texts(long))}" in found.words
-    assert "promises" in found.words
+    texts = comparison([("long", long), ("short", short)]).text
+    assert not texts.parted
+    assert texts.n_same == len(_texts(short)) < len(_texts(long))
+    assert f"A goes on to {len(_texts(long))}" in texts.words
+    assert "promises" in texts.words
 
 
 def test_another_prompt_is_told_and_numbers_are_compared_all_the_same() -> None:
     here, there = _run(read_events(RECORDINGS["prose-draft"])), _run(read_events(RECORDINGS["sums-draft"]))
-    found = comparison([("prose", here), ("sums", there)])
-    assert not found.text.same_prompt
-    assert "different prompts" in found.text.words
-    assert found.n_prompts == 0
-    assert found.numbers.rows
+    compared = comparison([("prose", here), ("sums", there)])
+    assert not compared.text.same_prompt
+    assert "different prompts" in compared.text.words
+    assert compared.n_prompts == 0
+    assert compared.numbers.rows
 
 
 def test_of_many_prompts_those_that_all_were_given_can_be_chosen() -> None:
@@ -192,8 +192,8 @@ def test_of_many_prompts_those_that_all_were_given_can_be_chosen() -> None:
 
 def test_numbers_are_those_of_each_run_and_differences_those_of_the_first() -> None:
     runs = [_made(verifier=name, new_tokens=120) for name in ("tokenwise", "walk")]
-    found = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).numbers
-    for row in found.rows:
+    compared = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).numbers
+    for row in compared.rows:
         for value, run in zip(row.values, runs, strict=True):
             estimate = metrics_of(run, run.rounds)[row.name]
             estimate = getattr(estimate, "trusted", estimate)
@@ -207,11 +207,11 @@ def test_numbers_are_those_of_each_run_and_differences_those_of_the_first() -> N
 
 def test_calls_are_counted_up_to_every_place() -> None:
     run = _made(verifier="tokenwise")
-    found = comparison([("one", run), ("two", run)]).steps[0]
+    compared = comparison([("one", run), ("two", run)]).steps[0]
     sizes = [record.end.n_emitted for record in run.rounds if record.end is not None]
     for n in range(1, len(sizes) + 1):
-        assert found.needed(sum(sizes[:n])) == n
-    assert found.needed(sum(sizes) + 1) is None
+        assert compared.needed(sum(sizes[:n])) == n
+    assert compared.needed(sum(sizes) + 1) is None
 
 
 def test_kinds_of_prompts_are_counted_apart() -> None:
@@ -233,13 +233,13 @@ def test_kinds_of_prompts_are_counted_apart() -> None:
 
 def test_settings_that_differ_are_found_and_those_that_some_lack() -> None:
     runs = [("chain", _made(gamma=3)), ("longer", _made(gamma=5)), ("plain", _made(shape="none", verifier="walk"))]
-    found = comparison(runs)
-    differing = {setting.name: setting.values for setting in found.differing}
+    compared = comparison(runs)
+    differing = {setting.name: setting.values for setting in compared.differing}
     assert differing["gamma"] == ("3", "5", "—")
     assert differing["method"] == ("draft", "draft", "ar")
     assert "temperature" not in differing
-    assert found.n_alike + len(found.differing) + len(found.partly) == len(found.settings)
-    assert not {setting.name for setting in found.partly} & set(differing)
+    assert compared.n_alike + len(compared.differing) + len(compared.partly) == len(compared.settings)
+    assert not {setting.name for setting in compared.partly} & set(differing)
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
@@ -261,32 +261,32 @@ def test_a_run_without_a_round_is_refused_by_name() -> None:
 def test_arms_are_squared_and_added() -> None:
     one = Estimate(value=0.9, interval=(0.7, 1.0), n=10)
     other = Estimate(value=0.4, interval=(0.3, 0.6), n=30)
-    found = difference_of_independent(one, other)
-    assert found.interval is not None
-    assert found.value == pytest.approx(0.5)
-    assert found.interval[0] == pytest.approx(0.5 - math.hypot(0.2, 0.2))
-    assert found.interval[1] == pytest.approx(0.5 + math.hypot(0.1, 0.1))
-    assert found.n == 10
+    estimate = difference_of_independent(one, other)
+    assert estimate.interval is not None
+    assert estimate.value == pytest.approx(0.5)
+    assert estimate.interval[0] == pytest.approx(0.5 - math.hypot(0.2, 0.2))
+    assert estimate.interval[1] == pytest.approx(0.5 + math.hypot(0.1, 0.1))
+    assert estimate.n == 10
 
 
 def test_without_an_interval_on_one_side_there_is_none() -> None:
     one = Estimate(value=1.0, n=40, unknown="alike")
     other = Estimate(value=0.4, interval=(0.3, 0.6), n=30)
-    for found in (difference_of_independent(one, other), difference_of_independent(other, one)):
-        assert found.interval is None
-        assert (found.why_unknown, found.n) == ("alike", 40)
+    for estimate in (difference_of_independent(one, other), difference_of_independent(other, one)):
+        assert estimate.interval is None
+        assert (estimate.why_unknown, estimate.n) == ("alike", 40)
 
 
 def test_it_holds_the_truth_about_as_often_as_it_says() -> None:
     """Two shares drawn again and again: the interval of their difference covers it in some 95 of 100 cases."""
     rng, held, times = random.Random(5), 0, 1500
     for _ in range(times):
-        found = []
+        estimates = []
         for p, n in ((0.9, 40), (0.75, 60)):
             estimate = share(sum(rng.random() < p for _ in range(n)), n)
             assert estimate is not None
-            found.append(estimate)
-        interval = difference_of_independent(*found).interval
+            estimates.append(estimate)
+        interval = difference_of_independent(*estimates).interval
         assert interval is not None
         held += interval[0] <= 0.15 <= interval[1]
     assert 0.93 < held / times < 0.975

@@ -48,19 +48,19 @@ def tree_round(r: int, n: int, n_kept: int, draft_ms: float = 1.0, target_ms: fl
 
 
 def test_a_sound_run_has_none_and_says_so() -> None:
-    found = judged(judged_run(SOUND, COSTS))
-    assert found.findings == ()
-    assert found.line.endswith("nothing stands out")
+    judgement = judged(judged_run(SOUND, COSTS))
+    assert judgement.findings == ()
+    assert judgement.line.endswith("nothing stands out")
 
 
 @pytest.mark.parametrize("rounds", [SOUND, many(20, GOOD, [0]), many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1])])
 def test_a_judgement_that_was_kept_is_the_same(rounds: list[list[Event]]) -> None:
     run = fold(judged_run(rounds, COSTS))
-    found = read_counted(counted(run, Meter(), {}))
-    assert found is not None
-    assert found.judgement == judged(judged_run(rounds, COSTS))
-    again = FrameBuilder(run, found).frame(Player(run, animate=False).cursor, Options(), Feed())
-    assert again.judgement == found.judgement
+    judgement = read_counted(counted(run, Meter(), {}))
+    assert judgement is not None
+    assert judgement.judgement == judged(judged_run(rounds, COSTS))
+    again = FrameBuilder(run, judgement).frame(Player(run, animate=False).cursor, Options(), Feed())
+    assert again.judgement == judgement.judgement
     assert read_counted(b"something else") is None
 
 
@@ -69,40 +69,40 @@ def test_a_few_rounds_say_nothing() -> None:
 
 
 def test_a_dead_draft_is_told_with_the_rounds_that_show_it() -> None:
-    found = findings(many(20, GOOD, [0]))["never_kept"]
-    assert found.headline == "the draft is never kept"
-    assert "Of 60 drafted tokens 0 were kept" in found.claim
-    assert found.where == "r1, r2, r3, r4, r5, r6"
-    assert [place.index for place in found.places] == [0, 1, 2, 3, 4, 5]
+    finding = findings(many(20, GOOD, [0]))["never_kept"]
+    assert finding.headline == "the draft is never kept"
+    assert "Of 60 drafted tokens 0 were kept" in finding.claim
+    assert finding.where == "r1, r2, r3, r4, r5, r6"
+    assert [place.index for place in finding.places] == [0, 1, 2, 3, 4, 5]
     assert "never_kept" not in findings(many(20, GOOD, [0, 0, 1]))
 
 
 def test_a_drafter_that_drafts_nothing_any_more_is_told_since_when() -> None:
     silent = [chain_round(r, [], 0) for r in range(41, 60)]
-    found = findings([*SOUND, *silent])["nothing_drafted"]
-    assert "In the last 19 rounds nothing was drafted" in found.claim
-    assert found.where == "r41"
+    finding = findings([*SOUND, *silent])["nothing_drafted"]
+    assert "In the last 19 rounds nothing was drafted" in finding.claim
+    assert finding.where == "r41"
     assert "nothing_drafted" not in findings([*SOUND, *silent[:5]])
 
 
 def test_a_drafter_that_never_drafted_is_plain_decoding_under_another_name() -> None:
-    found = findings([chain_round(r, [], 0) for r in range(1, 12)])["nothing_drafted"]
-    assert "In 11 rounds not one token was drafted" in found.claim
+    finding = findings([chain_round(r, [], 0) for r in range(1, 12)])["nothing_drafted"]
+    assert "In 11 rounds not one token was drafted" in finding.claim
 
 
 def test_plain_decoding_is_not_blamed_for_drafting_nothing() -> None:
-    found = judged(make_events(shape="none", new_tokens=30))
-    assert found.findings == ()
-    assert found.speed == "plain decoding (baseline)"
+    judgement = judged(make_events(shape="none", new_tokens=30))
+    assert judgement.findings == ()
+    assert judgement.speed == "plain decoding (baseline)"
 
 
 def test_a_cliff_names_its_position_and_the_nodes_that_fell() -> None:
     rounds = many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1])
-    found = findings(rounds)["position_cliff"]
-    assert found.headline == "a cliff at position 3"
-    assert found.places[0].node is not None
-    assert found.places[0].node % 100 == 2, "the third token of its round"
-    assert "lower γ" in found.next_step
+    finding = findings(rounds)["position_cliff"]
+    assert finding.headline == "a cliff at position 3"
+    assert finding.places[0].node is not None
+    assert finding.places[0].node % 100 == 2, "the third token of its round"
+    assert "lower γ" in finding.next_step
     assert "position_cliff" not in findings(many(40, [0.8] * 4, [0, 1, 2, 3, 4, 4, 4, 4]))
 
 
@@ -125,17 +125,17 @@ def test_a_backward_scan_that_keeps_what_it_never_tests_is_not_doubted() -> None
 
 def test_a_tail_that_is_hardly_kept_is_told_without_a_cliff() -> None:
     kept = [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
-    found = findings(many(80, [0.8] * 8, kept))
-    assert set(found) & {"long_tail", "position_cliff"} == {"long_tail"}
-    assert found["long_tail"].headline == "drafts are longer than what is kept: 4 of 8"
+    by_name = findings(many(80, [0.8] * 8, kept))
+    assert set(by_name) & {"long_tail", "position_cliff"} == {"long_tail"}
+    assert by_name["long_tail"].headline == "drafts are longer than what is kept: 4 of 8"
     assert "long_tail" not in findings(many(80, [0.8] * 4, kept))
 
 
 def test_an_overconfident_draft_is_told_by_what_the_target_says() -> None:
     rounds = [chain_round(r, [0.95, 0.95], r % 3, ps=[0.5, 0.6]) for r in range(1, 41)]
-    found = findings(rounds)["overconfident_draft"]
-    assert "Tokens that the draft gives .9 or more (.95 on average" in found.claim.replace(".90", ".9")
-    assert found.places[0].node is not None
+    finding = findings(rounds)["overconfident_draft"]
+    assert "Tokens that the draft gives .9 or more (.95 on average" in finding.claim.replace(".90", ".9")
+    assert finding.places[0].node is not None
     assert "overconfident_draft" not in findings([chain_round(r, [0.95, 0.95], r % 3) for r in range(1, 41)])
 
 
@@ -146,9 +146,9 @@ def test_an_underconfident_draft_is_no_fault() -> None:
 
 def test_a_draft_dearer_than_it_pays_is_told_beside_plain_rounds() -> None:
     dear = many(30, GOOD, [1, 0, 1], draft_ms=25.0, target_ms=11.0)
-    found = findings(dear, COSTS)["dearer_than_it_pays"]
-    assert found.headline.startswith("slower than plain decoding: .")
-    assert "A round costs as much as 3.6 plain rounds and brings 1.7 tokens" in found.claim
+    finding = findings(dear, COSTS)["dearer_than_it_pays"]
+    assert finding.headline.startswith("slower than plain decoding: .")
+    assert "A round costs as much as 3.6 plain rounds and brings 1.7 tokens" in finding.claim
     cheap = many(30, GOOD, [3, 2, 3], draft_ms=5.0, target_ms=11.0)
     assert "dearer_than_it_pays" not in findings(cheap, COSTS)
 
@@ -163,20 +163,20 @@ def test_what_the_machine_did_is_no_finding_about_the_draft() -> None:
 
 def test_how_old_a_timing_is_is_told() -> None:
     old = msgspec.structs.replace(COSTS, age_s=754.0)
-    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), old))
-    assert "10 ms timed alone 13 minutes earlier and" in found.basis_words
+    judgement = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), old))
+    assert "10 ms timed alone 13 minutes earlier and" in judgement.basis_words
 
 
 @pytest.mark.parametrize("n", [3, 7])
 def test_a_ratio_far_below_one_never_stands_beside_nothing(n: int) -> None:
-    found = judged(judged_run(many(n, GOOD, [1, 0], draft_ms=100.0, target_ms=11.0), COSTS))
-    assert found.speed_text == ".13× plain decoding (measured)" if n == 7 else found.speed.startswith(".1")
-    assert found.found == f"{n} rounds: too few for findings"
+    judgement = judged(judged_run(many(n, GOOD, [1, 0], draft_ms=100.0, target_ms=11.0), COSTS))
+    assert judgement.speed_text == ".13× plain decoding (measured)" if n == 7 else judgement.speed.startswith(".1")
+    assert judgement.found == f"{n} rounds: too few for findings"
 
 
 def test_one_round_gives_no_ratio() -> None:
-    found = judged(judged_run(many(1, GOOD, [1]), COSTS))
-    assert (found.speed, found.basis) == ("speed-up over plain decoding not known after one round", "")
+    judgement = judged(judged_run(many(1, GOOD, [1]), COSTS))
+    assert (judgement.speed, judgement.basis) == ("speed-up over plain decoding not known after one round", "")
 
 
 def test_rows_that_must_be_padded_to_be_exact_are_priced() -> None:
@@ -184,21 +184,21 @@ def test_rows_that_must_be_padded_to_be_exact_are_priced() -> None:
     padded = msgspec.structs.replace(COSTS, plain_ns=4 * MS)
     run = judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), padded)
     assert judged(run).speed_text == ".88× plain decoding (measured)"
-    found = findings(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), padded)["dear_exact_rows"]
-    assert found.headline == "exact rows cost 2.5× a pass"
+    finding = findings(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), padded)["dear_exact_rows"]
+    assert finding.headline == "exact rows cost 2.5× a pass"
     assert "dear_exact_rows" not in findings(SOUND, COSTS)
 
 
 def test_a_large_tree_of_which_nothing_is_kept_is_told_with_its_knob() -> None:
     specs = [*get_method("eagle3").table.specs]
     rounds = [tree_round(r, 12, int(r % 3 == 0)) for r in range(1, 31)]
-    found = {each.detector: each for each in judged(judged_run(rounds, knob_specs=specs)).findings}
-    assert found["tree_thrown_away"].headline == "97 % of the tree is thrown away"
-    assert found["tree_thrown_away"].next_step.endswith("lower node_budget.")
+    by_name = {finding.detector: finding for finding in judged(judged_run(rounds, knob_specs=specs)).findings}
+    assert by_name["tree_thrown_away"].headline == "97 % of the tree is thrown away"
+    assert by_name["tree_thrown_away"].next_step.endswith("lower node_budget.")
     pays = msgspec.structs.replace(COSTS, target_ns=[10 * MS, 10 * MS])
     quick = judged(judged_run([tree_round(r, 12, int(r % 3 > 0), 0.1, 10.0) for r in range(1, 31)], pays))
     assert quick.speed == "1.7× plain decoding"
-    assert "tree_thrown_away" not in {each.detector for each in quick.findings}
+    assert "tree_thrown_away" not in {finding.detector for finding in quick.findings}
 
 
 def test_recording_that_takes_a_large_part_is_told() -> None:
@@ -207,10 +207,10 @@ def test_recording_that_takes_a_large_part_is_told() -> None:
 
 
 def test_the_line_says_tokens_speed_and_how_it_was_had() -> None:
-    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
-    assert found.tokens.endswith("tokens a round")
-    assert found.speed_text == "2.2× plain decoding (measured)"
-    assert "over one row takes 10 ms timed alone and 8.5 ms by the run's own passes" in found.basis_words
+    judgement = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), COSTS))
+    assert judgement.tokens.endswith("tokens a round")
+    assert judgement.speed_text == "2.2× plain decoding (measured)"
+    assert "over one row takes 10 ms timed alone and 8.5 ms by the run's own passes" in judgement.basis_words
     modelled = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)))
     assert modelled.speed_text == "2.4× plain decoding (modelled)"
 
@@ -219,17 +219,17 @@ def test_a_speed_up_that_may_be_a_loss_is_told_by_its_ends() -> None:
     """One round of thirty stood still: the mean is far below 1, and nothing can be said against the draft."""
     rounds = many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0)
     rounds[11] = many(12, GOOD, [3, 2], draft_ms=5000.0, target_ms=11.0)[11]
-    found = judged(judged_run(rounds, COSTS))
-    low, high = found.speed.removesuffix("× plain decoding").split("–")
+    judgement = judged(judged_run(rounds, COSTS))
+    low, high = judgement.speed.removesuffix("× plain decoding").split("–")
     assert float(low) < 1 < float(high)
-    assert "dearer_than_it_pays" not in {finding.detector for finding in found.findings}
+    assert "dearer_than_it_pays" not in {finding.detector for finding in judgement.findings}
 
 
 def test_a_model_of_rows_on_a_processor_is_a_range() -> None:
     models = ev.Models(target=ev.ModelInfo(name="t", device="cpu"))
-    found = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), models=models))
-    assert found.speed_text == "1.9–2.5× plain decoding (modelled)"
-    assert found.basis_words.startswith("No plain round was timed")
+    judgement = judged(judged_run(many(30, GOOD, [3, 2], draft_ms=5.0, target_ms=11.0), models=models))
+    assert judgement.speed_text == "1.9–2.5× plain decoding (modelled)"
+    assert judgement.basis_words.startswith("No plain round was timed")
 
 
 def test_costs_that_come_behind_the_text_are_taken_in() -> None:
@@ -250,9 +250,9 @@ def test_the_page_about_the_whole_run_judges_as_every_screen_does() -> None:
 def test_findings_of_the_trace_itself_are_shown_and_escaped() -> None:
     events = judged_run(SOUND)
     events.insert(-1, ev.FindingRecord(detector="mine", message="odd \x1b[31m[red]", evidence=[3, 99]))
-    (found,) = judged(events).findings
-    assert found.claim == "odd ⟨1B⟩[31m[red]"
-    assert found.where == "r3"
+    (finding,) = judged(events).findings
+    assert finding.claim == "odd ⟨1B⟩[31m[red]"
+    assert finding.where == "r3"
 
 
 def test_before_the_first_round_nothing_is_judged() -> None:
@@ -265,9 +265,9 @@ def test_advice_names_a_knob_the_method_has(method: str) -> None:
     specs = [*get_method(method).table.specs]
     knobs = {spec.name: spec.default for spec in specs}
     events = judged_run(many(40, [0.8] * 4, [2, 2, 2, 2, 4, 1]), knob_specs=specs, knobs=knobs)
-    (found,) = [finding for finding in judged(events).findings if finding.detector == "position_cliff"]
+    (advice,) = [finding for finding in judged(events).findings if finding.detector == "position_cliff"]
     symbols = {name for spec in specs if spec.cuts == "depth" for name in (spec.symbol, spec.name)}
-    assert found.next_step.rpartition("lower ")[2].rstrip(".") in symbols
+    assert advice.next_step.rpartition("lower ")[2].rstrip(".") in symbols
 
 
 def test_a_run_without_findings_says_what_was_looked_for() -> None:

@@ -48,7 +48,7 @@ def test_a_promise_that_is_none_is_not_sound(tmp_path: Path) -> None:
 
 
 def test_a_promise_has_one_tone_wherever_it_is_told(tmp_path: Path) -> None:
-    told = set()
+    all_tones = set()
     for name, rule in RULES.items():
         with Writer(tmp_path / name.replace("/", "-"), "engine", rule=name, known="counts") as writer:
             writer.request()
@@ -59,8 +59,8 @@ def test_a_promise_has_one_tone_wherever_it_is_told(tmp_path: Path) -> None:
         shown = builder.frame(Cursor(), Options(), Feed()).run
         tones = {shown.tone, head(builder, "a").tone, _card(writer.path).tone}
         assert tones == {{"same law": "kept", "unknown": "open"}.get(rule.promise, "broken")}
-        told |= tones
-    assert told == set(TONES)
+        all_tones |= tones
+    assert all_tones == set(TONES)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_of_the_likeliest_tokens_all_rules_keep_the_same(tmp_path: Path, rule: s
         for token in (1, 2):
             writer.drafted(token, q=0.9, p=0.5)
         writer.committed([1, 9])
-    told = dict(_card(writer.path).rows)["other rules on these drafts"]
-    assert told.startswith("tokenwise, blockwise and walk .75 tokens kept each, expected over 1 draft")
+    words = dict(_card(writer.path).rows)["other rules on these drafts"]
+    assert words.startswith("tokenwise, blockwise and walk .75 tokens kept each, expected over 1 draft")
 
 
 def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_what_other_rules_keep_is_told_of_whole_drafts(tmp_path: Path) -> None:
         for token in (1, 2):
             writer.drafted(token, q=0.5, p=0.25)
         writer.committed([1, 9])
-    told = dict(_card(writer.path).rows)["other rules on these drafts"]
-    assert told == "tokenwise .75 · walk .31 tokens kept, expected over 1 draft · blockwise .75, an estimate"
+    words = dict(_card(writer.path).rows)["other rules on these drafts"]
+    assert words == "tokenwise .75 · walk .31 tokens kept, expected over 1 draft · blockwise .75, an estimate"
 
 
 def test_rounds_that_nobody_timed_say_nothing_of_speed(tmp_path: Path) -> None:

@@ -69,11 +69,11 @@ def test_a_lesson_asks_at_least_twice_and_ends_with_a_command(id: str) -> None:
 
 
 def test_how_long_it_takes_goes_by_words_and_acts_and_is_what_the_page_says() -> None:
-    step, said = {"say": "word " * 50}, (DOCS / "learn.md").read_text("utf-8")
+    step, page = {"say": "word " * 50}, (DOCS / "learn.md").read_text("utf-8")
     reading, asking = [Lesson("", "", "", "", "", (one,) * 8).minutes for one in (step, {**step, "ask": "n_kept"})]
     assert reading == 2  # 400 words
     assert asking > 2 * reading
-    assert f"lessons of {lesson_minutes()} each" in said
+    assert f"lessons of {lesson_minutes()} each" in page
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -191,7 +191,7 @@ def test_wrong_ideas_are_answered_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("title = ", "lesson x: "),
         ('title = "T"', "needs title, about and trace"),
@@ -216,10 +216,10 @@ def test_wrong_ideas_are_answered_by_name() -> None:
         (PLAIN.replace("explain-draft", "explain-draught") + "[[step]]\nsay = 'a'", "did you mean 'explain-draft'"),
     ],
 )
-def test_what_is_wrong_with_a_lesson_is_one_line(text: str, told: str) -> None:
+def test_what_is_wrong_with_a_lesson_is_one_line(text: str, message: str) -> None:
     with pytest.raises(SpecvizError) as error:
         make_script(read_lesson("x", text), open_recording)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -274,7 +274,7 @@ def test_learn_lists_lessons_and_refuses_what_is_none(capsys: pytest.CaptureFixt
     assert main(["learn"]) == 0
     out = capsys.readouterr().out
     assert all(lesson.title in out for lesson in bundled_lessons().values())
-    for words, told in (
+    for words, message in (
         (["learn", "one-rond"], "did you mean '1-one-round'"),
         (["learn", "--teach"], "--teach and --marks go with a lesson"),
         (["learn", "1", "--marks", str(tmp_path)], "it is a folder"),
@@ -282,5 +282,5 @@ def test_learn_lists_lessons_and_refuses_what_is_none(capsys: pytest.CaptureFixt
     ):
         assert main(words) == 2
         error = capsys.readouterr().err
-        assert told in error
+        assert message in error
         assert error.count("\n") == 1

@@ -34,10 +34,10 @@ def _player(events: list[Event]) -> Player:
 
 def _apart(one: bytes, other: bytes) -> float:
     """The largest difference of the means of two pictures' tiles, 16 pixels wide and high."""
-    a, b = (Image.open(BytesIO(each)).convert("L") for each in (one, other))
+    a, b = (Image.open(BytesIO(picture)).convert("L") for picture in (one, other))
     assert a.size == b.size
     size = (a.width // 16, a.height // 16)
-    left, right = (np.asarray(each.resize(size, Image.Resampling.BOX), dtype=float) for each in (a, b))
+    left, right = (np.asarray(picture.resize(size, Image.Resampling.BOX), dtype=float) for picture in (a, b))
     return float(np.abs(left - right).max())
 
 
@@ -49,11 +49,12 @@ def test_the_svg_is_what_the_page_shows(name: str, tmp_path: Path) -> None:
     html, page = posed_page(builder, [2]), one_round(builder, 2)
     file, shot = still(html, "svg", 2), still(html, "png", 2)
     root = ElementTree.fromstring(file)
-    tags = {each.tag.removeprefix(_SVG) for each in root.iter()}
+    tags = {element.tag.removeprefix(_SVG) for element in root.iter()}
     assert tags <= {"svg", "title", "desc", "g", "rect", "path", "text", "image", "clipPath"}
-    words = "".join("".join(each.itertext()) for each in root.iter(f"{_SVG}text"))
+    words = "".join("".join(element.itertext()) for element in root.iter(f"{_SVG}text"))
     assert all(
-        each in words.replace(" ", "") for each in page.moments[-1].sentence.replace(" ", "").split(".")[0].split()
+        endings in words.replace(" ", "")
+        for endings in page.moments[-1].sentence.replace(" ", "").split(".")[0].split()
     )
     last = page.moments[-1]
     assert root.findtext(f"{_SVG}desc") == f"{page.place}: {last.phase_text}. {last.sentence}"
@@ -76,8 +77,14 @@ def test_no_token_is_markup() -> None:
         for event in make_events(temperature=0.8, new_tokens=40)
     ]
     root = ElementTree.fromstring(still(posed_page(_player(events).builder, [1]), "svg", 1))
-    assert not {each.tag.removeprefix(_SVG) for each in root.iter()} & {"script", "img", "foreignObject", "a", "style"}
-    assert any("</text>" in "".join(each.itertext()) for each in root.iter(f"{_SVG}text"))
+    assert not {element.tag.removeprefix(_SVG) for element in root.iter()} & {
+        "script",
+        "img",
+        "foreignObject",
+        "a",
+        "style",
+    }
+    assert any("</text>" in "".join(element.itertext()) for element in root.iter(f"{_SVG}text"))
 
 
 @drawn

@@ -59,8 +59,8 @@ def _compare(player: Player, index: int) -> int:
             look, reasons = seen[node.id]
             assert look == replace(node, **{name: getattr(look, name) for name in NOT_SENT})
             v, texts = node.values, look.texts
-            said = v.q if v.q is not None else v.conf
-            assert (texts.q, texts.p, texts.u) == tuple("" if x is None else prob(x) for x in (said, v.p, v.u))
+            chance = v.q if v.q is not None else v.conf
+            assert (texts.q, texts.p, texts.u) == tuple("" if x is None else prob(x) for x in (chance, v.p, v.u))
             assert texts.ratio == ("" if v.ratio is None else ratio(v.ratio))
             chosen = builder.frame(cursor, Options(selected=node.id), Feed()).why
             assert chosen is not None
@@ -81,15 +81,15 @@ def test_every_moment_says_what_the_frames_say(name: str) -> None:
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_the_head_holds_the_text_and_every_round(name: str) -> None:
     player = _player(read_events(RECORDINGS[name]))
-    found = head(player.builder, name)
+    page = head(player.builder, name)
     run = player.run
-    assert len(found.points) == len(run.rounds) == sum(query.n_rounds for query in found.queries)
-    assert [p.rejected for p in found.points] == [record.rejected for record in run.rounds]
-    texts = ["".join(text for text, _, _ in p.tokens) for p in found.points]
-    for query, told in zip(run.queries, found.queries, strict=True):
+    assert len(page.points) == len(run.rounds) == sum(query.n_rounds for query in page.queries)
+    assert [p.rejected for p in page.points] == [record.rejected for record in run.rounds]
+    texts = ["".join(text for text, _, _ in p.tokens) for p in page.points]
+    for query, entry in zip(run.queries, page.queries, strict=True):
         tokens = [token for token in query.tokens if token.mark != "prompt"]
         written = "".join(token.running.replace("⏎", "⏎\n") for token in tokens)
-        assert "".join(texts[told.first : told.first + told.n_rounds]) == written
+        assert "".join(texts[entry.first : entry.first + entry.n_rounds]) == written
 
 
 def test_a_gauge_decides_as_the_test_did() -> None:
@@ -128,8 +128,8 @@ def test_hostile_tokens_are_escaped() -> None:
     """What moves a cursor or hides is gone from every text; markup stays what it is, characters."""
     player = _player([_spelled(event) for event in make_events(temperature=0.8, new_tokens=40)])
     whole = b"".join(document(player.builder, "hostile")).decode()
-    told: dict[str, Any] = json.loads(whole)
-    assert len(told["rounds"]) == len(player.run.rounds)
+    page: dict[str, Any] = json.loads(whole)
+    assert len(page["rounds"]) == len(player.run.rounds)
     assert "</script><img src=x>" in whole
     for hidden in ("\x1b", "\u202e", "\\u001b", "\\u202e"):
         assert hidden not in whole
@@ -169,13 +169,13 @@ def test_the_last_sentence_counts_what_was_written() -> None:
     for level in ("full", "none"):
         player = _player(make_events(temperature=0.8, new_tokens=40, level=level))
         for index, record in enumerate(player.run.rounds):
-            said = one_round(player.builder, index).moments[-1].sentence
+            words = one_round(player.builder, index).moments[-1].sentence
             assert record.commit is not None
             kept = record.commit.kinds.count("accepted")
             n = len(record.commit.tokens)
-            assert f"writes {n} token" in said
-            assert (f"{kept} accepted" in said) == bool(kept)
-            assert ("recovered one" in said) == ("recovered" in record.commit.kinds)
+            assert f"writes {n} token" in words
+            assert (f"{kept} accepted" in words) == bool(kept)
+            assert ("recovered one" in words) == ("recovered" in record.commit.kinds)
 
 
 def test_what_is_folded_is_counted_where_it_stood() -> None:
@@ -195,10 +195,10 @@ def test_what_is_folded_is_counted_where_it_stood() -> None:
 def test_nodes_say_where_they_came_from_where_that_is_asked_for() -> None:
     player = _player(rank_events())
     options = Options(shown=("ranks",))
-    found = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
-    assert found is not None
-    assert found.badges
-    assert one_round(player.builder, 1, options).badges == found.badges
+    panel = RanksPanel.of(player.builder.frame(_last(player, 1), options, Feed()))
+    assert panel is not None
+    assert panel.badges
+    assert one_round(player.builder, 1, options).badges == panel.badges
     assert not one_round(player.builder, 1).badges
 
 

@@ -42,38 +42,38 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., dic
                 page.locator(".whatif .knob").first.wait_for()
             if state in ("test", "what if"):
                 page.evaluate(_TEST if state == "test" else _ASK)
-            found = {}
+            by_size = {}
             for width, height in sizes:
                 page.set_viewport_size({"width": width, "height": height})
                 page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
                 page.wait_for_timeout(60)  # observers of sizes answer one another
-                found[width, height] = page.evaluate(_LOOK)
-            return found
+                by_size[width, height] = page.evaluate(_LOOK)
+            return by_size
 
         yield looked
 
 
-def _faults(found: dict[tuple[int, int], Any]) -> list[str]:
-    told = [f"{width}x{height}: {fault}" for (width, height), seen in found.items() for fault in seen["faults"]]
+def _faults(by_size: dict[tuple[int, int], Any]) -> list[str]:
+    faults = [f"{width}x{height}: {fault}" for (width, height), seen in by_size.items() for fault in seen["faults"]]
     small = [
         f"{width}x{height}: letters of {seen['least']:.1f} px"
-        for (width, height), seen in found.items()
+        for (width, height), seen in by_size.items()
         if seen["least"] < _SMALLEST - 0.05
     ]
     low = [
         f"{width}x{height}: the tree has {seen['canvas']} px of {height}"
-        for (width, height), seen in found.items()
+        for (width, height), seen in by_size.items()
         if height >= _LOWEST and seen["canvas"] < _SHARE * height
     ]
-    return told + small + low
+    return faults + small + low
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", SOME)
 def test_nothing_lies_over_anything(name: str, state: str, look: Callable[..., dict[tuple[int, int], Any]]) -> None:
-    found = look(name, state, SIZES)
-    assert min(seen["n"] for seen in found.values()) > 20, "the page is empty"
-    assert _faults(found) == []
+    by_size = look(name, state, SIZES)
+    assert min(seen["n"] for seen in by_size.values()) > 20, "the page is empty"
+    assert _faults(by_size) == []
 
 
 @pytest.mark.audit

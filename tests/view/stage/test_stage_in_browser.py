@@ -29,8 +29,8 @@ Open = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
+    with chromium() as chrome:
+        yield chrome
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def opened(browser: Any) -> Iterator[Open]:
     """A page from disk without a network, which must not have said anything or asked for anything by the end."""
-    said: list[str] = []
+    errors: list[str] = []
     contexts: list[Any] = []
 
     def at(path: Path, place: str = "", width: int = 1440, height: int = 900, **media: str) -> Any:
@@ -51,9 +51,9 @@ def opened(browser: Any) -> Iterator[Open]:
         context.set_offline(True)
         page = context.new_page()
         page.set_default_timeout(_WAIT_MS)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda asked: said.append(asked.url) if not asked.url.startswith("file:") else None)
+        page.on("console", lambda message: errors.append(message.text))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("request", lambda asked: errors.append(asked.url) if not asked.url.startswith("file:") else None)
         page.goto(f"file://{path}" + (f"#at={place}" if place else ""))
         page.locator(".node").first.wait_for()
         return page
@@ -61,7 +61,7 @@ def opened(browser: Any) -> Iterator[Open]:
     yield at
     for context in contexts:
         context.close()
-    assert said == []
+    assert errors == []
 
 
 def _phase(page: Any) -> int:
@@ -100,16 +100,16 @@ def test_it_begins_to_play_and_space_holds_it(tree: Path, opened: Open) -> None:
 def test_every_phase_is_painted_as_the_document_says(tree: Path, opened: Open) -> None:
     player = Player(animate=False)
     player.extend(read_events(RECORDINGS["code-tree"]))
-    told = one_round(player.builder, 1)
+    document = one_round(player.builder, 1)
     page = opened(tree, "r1")
     known: dict[str, str] = {}
-    for moment in told.moments:
+    for moment in document.moments:
         _press(page, "ArrowRight")
         page.wait_for_function("said => document.querySelector('.said').textContent === said", arg=moment.sentence)
         assert _phase(page) == moment.phase
-        known |= {str(told.looks[at].id): told.looks[at].mark for at in moment.nodes}
+        known |= {str(document.looks[at].id): document.looks[at].mark for at in moment.nodes}
         assert page.locator(".round").last.locator(".node").evaluate_all(_MARKS) == known
-    assert {moment.phase for moment in told.moments} == {1, 2, 3, 4, 5, 6}
+    assert {moment.phase for moment in document.moments} == {1, 2, 3, 4, 5, 6}
 
 
 def test_the_keyboard_alone_reaches_a_rejection_and_its_sentence(tree: Path, opened: Open) -> None:
@@ -208,10 +208,10 @@ def _spelled(event: Event) -> Event:
 
 def test_it_plays_in_the_frame_of_a_notebook(browser: Any) -> None:
     """A frame without an origin: no storage, no address of its own."""
-    said: list[str] = []
+    errors: list[str] = []
     page = browser.new_page()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.set_content(f"<!doctype html><body>{specviz.show(RECORDINGS['code-draft'])._repr_html_()}</body>")
     frame = page.frame_locator("iframe")
     frame.locator(".node").first.wait_for(timeout=_WAIT_MS)
@@ -219,7 +219,7 @@ def test_it_plays_in_the_frame_of_a_notebook(browser: Any) -> None:
     frame.get_by_role("button", name="next rejection").click()
     frame.locator(".why .headline", has_text="REJECTED").wait_for(timeout=_WAIT_MS)
     page.wait_for_timeout(600)  # the place would go into the address now
-    assert said == []
+    assert errors == []
     page.close()
 
 

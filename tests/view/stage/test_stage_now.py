@@ -24,10 +24,10 @@ def test_a_bare_root_is_not_stood_at() -> None:
     assert (_now(player).index, _now(player).n) == (-1, 1)
     player.extend(events[first + 1 :])
     player.live()
-    found = _now(player)
-    assert found.index == len(player.run.rounds) - 1
-    assert found.still
-    assert found.first + len(found.points) == found.n == len(player.run.rounds)
+    now = _now(player)
+    assert now.index == len(player.run.rounds) - 1
+    assert now.still
+    assert now.first + len(now.points) == now.n == len(player.run.rounds)
 
 
 def test_a_round_that_has_grown_has_another_stamp() -> None:
@@ -82,10 +82,10 @@ def test_a_knob_is_moved_by_what_reaches_its_values(spec: KnobSpec, kind: str, s
 
 def test_the_knobs_of_the_next_run_stand_as_they_were_left_or_chosen_since() -> None:
     specs = [_spec(kind="int", default=4, lo=1, hi=32), KnobSpec(name="y", help="y", kind="bool", default=False)]
-    found = next_knobs(specs, {"x": 6}, {"y": True})
-    assert [(knob.value, knob.staged) for knob in found] == [(6, None), (False, True)]
-    assert {knob.applies_text for knob in found} == {"next run"}
-    assert not any(knob.disabled for knob in found)
+    now = next_knobs(specs, {"x": 6}, {"y": True})
+    assert [(knob.value, knob.staged) for knob in now] == [(6, None), (False, True)]
+    assert {knob.applies_text for knob in now} == {"next run"}
+    assert not any(knob.disabled for knob in now)
 
 
 def test_heading_and_values_are_of_now_wherever_the_picture_stands() -> None:
@@ -101,5 +101,5 @@ def test_heading_and_values_are_of_now_wherever_the_picture_stands() -> None:
 
 
 def test_before_a_run_nothing_is_promised() -> None:
-    found = _now(Player())
-    assert (found.title, found.badge, found.facts) == ("", "", "")
+    now = _now(Player())
+    assert (now.title, now.badge, now.facts) == ("", "", "")

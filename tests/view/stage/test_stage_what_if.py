@@ -21,9 +21,9 @@ from support.traces import make_events
 
 @pytest.fixture(scope="module")
 def builder() -> FrameBuilder:
-    found = FrameBuilder(Run())
-    found.run.extend(make_events(temperature=0.8, new_tokens=60))
-    return found
+    frames = FrameBuilder(Run())
+    frames.run.extend(make_events(temperature=0.8, new_tokens=60))
+    return frames
 
 
 def _all(builder: FrameBuilder, change: Change) -> list[StageWhatIf]:
@@ -31,43 +31,43 @@ def _all(builder: FrameBuilder, change: Change) -> list[StageWhatIf]:
 
 
 def test_a_question_that_changes_nothing_is_answered_with_what_may_change(builder: FrameBuilder) -> None:
-    for index, found in enumerate(_all(builder, Change())):
+    for index, answer in enumerate(_all(builder, Change())):
         record = builder.run.rounds[index]
-        assert found.round is None
-        assert found.verifier == found.own == "tokenwise"
-        assert {"hsd", "walk"} <= set(found.verifiers)
-        values = {each.knob.name: each.knob.value for each in found.knobs}
+        assert answer.round is None
+        assert answer.verifier == answer.own == "tokenwise"
+        assert {"hsd", "walk"} <= set(answer.verifiers)
+        values = {knob.knob.name: knob.knob.value for knob in answer.knobs}
         assert values == {name: record.knobs[name] for name in values}
         assert "gamma" in values
         tested = {str(v.node): v.u for v in record.verdicts.values() if v.kind == "test" and v.u is not None}
         assert tested or not record.nodes
-        assert {node: found.draws[node] for node in tested} == tested
+        assert {node: answer.draws[node] for node in tested} == tested
 
 
 def test_nodes_have_the_fates_of_the_decision(builder: FrameBuilder) -> None:
     change = Change(verifier="hsd")
     n_other = 0
-    for index, found in enumerate(_all(builder, change)):
-        told = decide(builder.run, builder.run.rounds[index], change)
-        assert found.round is not None
-        marks = {look.id: look.mark for look in found.round.looks}
-        assert told.now is not None
-        for node, mark in told.now.marks.items():
+    for index, answer in enumerate(_all(builder, change)):
+        decision = decide(builder.run, builder.run.rounds[index], change)
+        assert answer.round is not None
+        marks = {look.id: look.mark for look in answer.round.looks}
+        assert decision.now is not None
+        for node, mark in decision.now.marks.items():
             assert marks[node] == mark
-        n_other += told.changed
-        won = {look.id for look in found.round.looks if look.winning}
-        assert won - {ROOT, CLOSING} == set(told.now.accepted)
+        n_other += decision.changed
+        won = {look.id for look in answer.round.looks if look.winning}
+        assert won - {ROOT, CLOSING} == set(decision.now.accepted)
     assert n_other, "hsd decides every round as tokenwise did: nothing is tried"
 
 
 def test_what_a_cut_leaves_out_is_seen_to_be_cut(builder: FrameBuilder) -> None:
     index = next(i for i, record in enumerate(builder.run.rounds) if len(record.nodes) > 2)
-    found = what_if_round(builder, index, Change(knobs={"gamma": 1}))
-    assert found.round is not None
-    marks = [look.mark for look in found.round.looks]
+    changed_round = what_if_round(builder, index, Change(knobs={"gamma": 1}))
+    assert changed_round.round is not None
+    marks = [look.mark for look in changed_round.round.looks]
     assert marks.count("pruned") == len(builder.run.rounds[index].nodes) - 1
-    assert found.decided
-    gamma = next(each.knob for each in found.knobs if each.knob.name == "gamma")
+    assert changed_round.decided
+    gamma = next(knob.knob for knob in changed_round.knobs if knob.knob.name == "gamma")
     assert (gamma.value, gamma.hi) == (1, builder.run.rounds[index].knobs["gamma"])
 
 
@@ -78,9 +78,9 @@ def test_another_uniform_keeps_or_loses_a_token_and_moves_the_needle(builder: Fr
         for v in r.verdicts.values()
         if v.kind == "test" and v.status == "rejected" and v.u is not None and (v.logp or -1e9) > -20
     )
-    found = what_if_round(builder, index, Change(uniforms={node: 0.0}))
-    assert found.round is not None
-    look, why = next(pair for pair in zip(found.round.looks, found.round.whys, strict=True) if pair[0].id == node)
+    draws = what_if_round(builder, index, Change(uniforms={node: 0.0}))
+    assert draws.round is not None
+    look, why = next(pair for pair in zip(draws.round.looks, draws.round.whys, strict=True) if pair[0].id == node)
     assert look.mark == "accepted"
     assert why.headline == "WHAT IF: ACCEPTED"
     assert look.values.thr is not None
@@ -88,15 +88,15 @@ def test_another_uniform_keeps_or_loses_a_token_and_moves_the_needle(builder: Fr
 
 
 def test_every_place_is_taken_once(builder: FrameBuilder) -> None:
-    for found in _all(builder, Change(verifier="walk")):
-        assert found.round is not None
-        looks = found.round.looks
+    for answer in _all(builder, Change(verifier="walk")):
+        assert answer.round is not None
+        looks = answer.round.looks
         places = [(node.column, node.row) for node in looks]
         assert len(set(places)) == len(places)
-        assert max(node.row for node in looks) < found.round.n_rows
-        assert max(node.column for node in looks) < found.round.n_columns
-        assert found.round.moments[0].nodes == found.round.moments[0].whys == tuple(range(len(looks)))
-        assert [why.node for why in found.round.whys] == [look.id for look in looks]
+        assert max(node.row for node in looks) < answer.round.n_rows
+        assert max(node.column for node in looks) < answer.round.n_columns
+        assert answer.round.moments[0].nodes == answer.round.moments[0].whys == tuple(range(len(looks)))
+        assert [why.node for why in answer.round.whys] == [look.id for look in looks]
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_what_cannot_be_asked_is_one_line(index: int, change: Change, words: str
 
 
 def test_a_rule_that_is_not_lossless_is_marked_so(builder: FrameBuilder) -> None:
-    found = what_if_round(builder, 0, Change())
-    assert "hsd_ref" in found.lossy
-    assert not {"walk", "tokenwise", "hsd"} & set(found.lossy)
-    assert found.warns == ""
+    changed_round = what_if_round(builder, 0, Change())
+    assert "hsd_ref" in changed_round.lossy
+    assert not {"walk", "tokenwise", "hsd"} & set(changed_round.lossy)
+    assert changed_round.warns == ""
     assert "not lossless" in what_if_round(builder, 0, Change(verifier="hsd_ref")).warns
     assert what_if_round(builder, 0, Change(verifier="walk")).warns == ""
 
@@ -128,73 +128,73 @@ def test_a_rule_that_is_not_lossless_is_marked_so(builder: FrameBuilder) -> None
 
 @pytest.fixture(scope="module")
 def exits() -> FrameBuilder:
-    found = FrameBuilder(Run())
-    found.run.extend(read_events(RECORDINGS["code-specbound"]))
-    return found
+    frames = FrameBuilder(Run())
+    frames.run.extend(read_events(RECORDINGS["code-specbound"]))
+    return frames
 
 
 def test_exit_settings_may_be_changed_where_the_heads_were_asked(exits: FrameBuilder) -> None:
     for index, record in enumerate(exits.run.rounds):
-        found = what_if_round(exits, index, Change())
-        alone = {each.knob.name: each.knob for each in found.knobs if each.alone}
+        changed_round = what_if_round(exits, index, Change())
+        alone = {knob.knob.name: knob.knob for knob in changed_round.knobs if knob.alone}
         assert set(alone) == {"alpha", "tau", "d_max", "w_max"}
-        assert len({each.knob.name for each in found.knobs}) == len(found.knobs)
+        assert len({knob.knob.name for knob in changed_round.knobs}) == len(changed_round.knobs)
         assert (alone["tau"].value, alone["w_max"].value) == (record.knobs["tau"], record.knobs["w_max"])
-        assert found.missing == ""
+        assert changed_round.missing == ""
 
 
 def test_a_round_of_exits_is_painted_as_the_replay_has_it(exits: FrameBuilder) -> None:
     change = {"tau": 0.9}
     replay, n_other = ExitReplay(exits.run, change), 0
     for index, record in enumerate(exits.run.rounds):
-        told, found = replay.decide(record), what_if_round(exits, index, Change(knobs=change))
-        assert found.round is not None
-        looks = {look.id: look for look in found.round.looks}
-        marks = [looks[k].mark for k in range(len(told.drafts))]
-        assert marks == ["accepted"] * told.kept + ["rejected"] * told.wrong
-        badges = found.round.badges
-        assert [badges[k] for k in range(len(told.exits))] == [f"layer {layer}" for layer in told.exits]
-        assert all(conf >= 0.9 for conf in told.confs), "a row stopped below its threshold"
-        assert (CLOSING in looks) == (told.closing is not None)
-        written = [*told.drafts[: told.kept], *([told.closing] if told.closing is not None else [])]
+        replayed, answer = replay.decide(record), what_if_round(exits, index, Change(knobs=change))
+        assert answer.round is not None
+        looks = {look.id: look for look in answer.round.looks}
+        marks = [looks[k].mark for k in range(len(replayed.drafts))]
+        assert marks == ["accepted"] * replayed.kept + ["rejected"] * replayed.wrong
+        badges = answer.round.badges
+        assert [badges[k] for k in range(len(replayed.exits))] == [f"layer {layer}" for layer in replayed.exits]
+        assert all(conf >= 0.9 for conf in replayed.confs), "a row stopped below its threshold"
+        assert (CLOSING in looks) == (replayed.closing is not None)
+        written = [*replayed.drafts[: replayed.kept], *([replayed.closing] if replayed.closing is not None else [])]
         assert follows(record)[: len(written)] == tuple(written), "the text is another one"
-        assert "the text is the same" in found.sentence
-        assert str(told.ends) in found.sentence
-        assert found.decided
-        places = [(node.column, node.row) for node in found.round.looks]
+        assert "the text is the same" in answer.sentence
+        assert str(replayed.ends) in answer.sentence
+        assert answer.decided
+        places = [(node.column, node.row) for node in answer.round.looks]
         assert len(set(places)) == len(places)
-        n_other += told.kept != told.was
+        n_other += replayed.kept != replayed.was
     assert n_other, "the threshold decides nothing: nothing is tried"
 
 
 def _own_tau(exits: FrameBuilder, index: int) -> dict[str, float]:
-    knobs = [each.knob for each in what_if_round(exits, index, Change()).knobs if each.alone]
+    knobs = [knob.knob for knob in what_if_round(exits, index, Change()).knobs if knob.alone]
     return {knob.name: knob.value for knob in knobs if knob.name == "tau"}
 
 
 def test_the_recorded_exit_settings_give_the_recorded_round(exits: FrameBuilder) -> None:
     for index, record in enumerate(exits.run.rounds):
         own = _own_tau(exits, index)
-        found = what_if_round(exits, index, Change(knobs=own))
-        assert found.round is not None
-        marks = [look.mark for look in found.round.looks if look.id >= 0]
+        changed_round = what_if_round(exits, index, Change(knobs=own))
+        assert changed_round.round is not None
+        marks = [look.mark for look in changed_round.round.looks if look.id >= 0]
         assert marks.count("accepted") == sum(v.status == "accepted" for v in record.verdicts.values())
 
 
 def test_without_what_the_heads_say_the_reason_is_told() -> None:
     events = [event for event in read_events(RECORDINGS["code-specbound"]) if not isinstance(event, ExitTable)]
-    found = FrameBuilder(Run())
-    found.run.extend(events)
-    answer = what_if_round(found, 0, Change())
+    frames = FrameBuilder(Run())
+    frames.run.extend(events)
+    answer = what_if_round(frames, 0, Change())
     assert not any(knob.alone for knob in answer.knobs)
     assert "--sweep" in answer.missing
 
 
 def test_a_run_that_nobody_holds_goes_with_its_texts() -> None:
-    found = FrameBuilder(Run())
-    found.run.extend(read_events(RECORDINGS["code-specbound"]))
-    assert what_if_round(found, 0, Change(knobs={"tau": 0.9})).round is not None
-    run = weakref.ref(found.run)
-    del found
+    frames = FrameBuilder(Run())
+    frames.run.extend(read_events(RECORDINGS["code-specbound"]))
+    assert what_if_round(frames, 0, Change(knobs={"tau": 0.9})).round is not None
+    run = weakref.ref(frames.run)
+    del frames
     gc.collect()
     assert run() is None
