@@ -9,7 +9,7 @@ one equal to the smallest value of both sides, one a token above the largest.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from specviz.metrics.estimate import Estimate
 
@@ -21,18 +21,24 @@ _NARROWEST = 30  # rounds at which the sequence is about as narrow as it can be 
 
 def lasting_difference(before: Sequence[int], after: Sequence[int]) -> Estimate | None:
     """`mean(after) - mean(before)` in tokens, with an interval that holds however often `after` is looked at as it
-    grows; null with fewer than `LEAST_LOOK` of either.
+    grows; null with fewer than `LEAST_LOOK` of either."""
+    *_, newest = None, *looks(before, after)
+    return newest
 
-    As it holds at every look, it is what all looks so far have in common: a difference that stood once is not taken
-    back. Where they have nothing in common one of them was wrong, and the newest stands alone.
+
+def looks(before: Sequence[int], after: Sequence[int]) -> Iterator[Estimate]:
+    """That difference after each round of `after`, from `LEAST_LOOK` on.
+
+    As the interval holds at every look, it is what all looks so far have in common: a difference that stood once is not
+    taken back. Where they have nothing in common one of them was wrong, and the newest stands alone.
     """
-    n, k = len(before), len(after)
-    if min(n, k) < LEAST_LOOK:
-        return None
+    n = len(before)
+    if n < LEAST_LOOK:
+        return
     sums = sum(before), sum(value * value for value in before)
     low, high = min(before), max(before)
     total = squares = 0
-    common = newest = (-math.inf, math.inf)
+    common = (-math.inf, math.inf)
     for seen, value in enumerate(after, 1):
         total, squares = total + value, squares + value * value
         low, high = min(low, value), max(high, value)
@@ -44,7 +50,7 @@ def lasting_difference(before: Sequence[int], after: Sequence[int]) -> Estimate 
         difference, half = total / seen - sums[0] / n, math.sqrt(spread)
         newest = difference - half, difference + half
         common = max(common[0], newest[0]), min(common[1], newest[1])
-    return Estimate(value=total / k - sums[0] / n, interval=common if common[0] < common[1] else newest, n=k)
+        yield Estimate(value=difference, interval=common if common[0] < common[1] else newest, n=seen)
 
 
 def _variance(total: int, squares: int, count: int, low: int, high: int) -> float:

@@ -110,7 +110,9 @@ class Reader:
         return out.encode()
 
     def _limits(self, args: list[str]) -> list[str]:
-        """What keeps a command short."""
+        """What keeps a command short; of two `--minutes` the last one counts."""
+        if args[0] == "tune":
+            return ["--minutes", "0.05"]
         decodes = args[0] == "run" or (args[0] == "compare" and not any(".sv.jsonl" in arg for arg in args))
         limits = {"--max-new-tokens": "6", "--limit": "1"} if decodes else {}
         known = self.flags[args[0]]

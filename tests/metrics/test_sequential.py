@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from specviz.metrics.sequential import LEAST_LOOK, lasting_difference
+from specviz.metrics.estimate import Estimate
+from specviz.metrics.sequential import LEAST_LOOK, lasting_difference, looks
 
 Law = Callable[[random.Random], int]
 
@@ -23,9 +24,9 @@ def chain(chance: float, gamma: int) -> Law:
     return tokens
 
 
-def verdict(before: list[int], after: list[int]) -> bool:
-    step = lasting_difference(before, after)
-    return step is not None and step.interval is not None and not step.interval[0] <= 0 <= step.interval[1]
+def is_effect(difference: Estimate | None) -> bool:
+    interval = difference.interval if difference is not None else None
+    return interval is not None and not interval[0] <= 0 <= interval[1]
 
 
 @pytest.mark.parametrize("law", [chain(0.05, 4), chain(0.6, 4), chain(0.9, 8)], ids=["seldom", "often", "nearly all"])
@@ -33,15 +34,16 @@ def test_looked_at_after_every_round_chance_is_called_an_effect_in_less_than_a_t
     rng, wrong, n_runs = random.Random(5), 0, 200
     for _ in range(n_runs):
         before, after = ([law(rng) for _ in range(n)] for n in (30, 200))
-        wrong += any(verdict(before, after[:n]) for n in range(LEAST_LOOK, 201))
+        wrong += any(map(is_effect, looks(before, after)))
     assert wrong < 0.05 * n_runs
 
 
 def test_an_effect_is_found() -> None:
     rng = random.Random(1)
     before, after = ([law(rng) for _ in range(60)] for law in (chain(0.5, 4), chain(0.9, 4)))
-    assert verdict(before, after)
-    assert not verdict(after, after)
+    assert is_effect(lasting_difference(before, after))
+    assert not is_effect(lasting_difference(after, after))
+    assert lasting_difference(before, after[:30]) == [*looks(before, after)][30 - LEAST_LOOK]
 
 
 def test_no_spread_is_no_certainty_and_few_rounds_say_nothing() -> None:
@@ -57,7 +59,7 @@ def test_a_difference_that_stood_once_is_not_taken_back() -> None:
     rng, stood = random.Random(3), 0
     for _ in range(40):
         before, after = ([law(rng) for _ in range(n)] for law, n in ((chain(0.7, 4), 40), (chain(0.5, 4), 120)))
-        verdicts = [verdict(before, after[:n]) for n in range(1, 121)]
+        verdicts = [is_effect(lasting_difference(before, after[:n])) for n in range(1, 121)]
         assert verdicts == sorted(verdicts)
         assert not any(verdicts[: LEAST_LOOK - 1])
         stood += verdicts[-1]
