@@ -2,7 +2,7 @@
 
 import { ROOT, el } from "./dom.js";
 
-// The tokens that become text, where they stand in the tree.
+// The tokens that become text, where they come to stand in the tree.
 export function lift(stage) {
   const states = stage.page.states[stage.k];
   return [...states].filter(([id, state]) => state.winning && id !== ROOT)

@@ -31,15 +31,17 @@ export function makeNode(tree, node) {
   group.onclick = () => tree.choose(node.id);
   const parent = node.id === ROOT ? null : tree.at.get(node.parent);
   if (parent) {
-    const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
-    const between = line > parent.line && y - (node.row + 0.65) * tree.shape.row; // a chain goes on in another line
-    const d = between ? `M${x0} ${parent.y}h14V${between}H${x - 14}V${y}h14`
-      : `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}`;
-    const edge = svg("path", { "data-edge": node.id, d });
-    tree.edges.append(edge);
-    group.edge = edge;
+    group.edge = svg("path", { "data-edge": node.id, d: edgeLine(parent, { x, y, line }, (node.row + 0.65) * tree.shape.row) });
+    tree.edges.append(group.edge);
   }
   return group;
+}
+
+// From a parent to its child; a chain goes on in another line through the gap that is `above` the child.
+export function edgeLine(parent, { x, y, line }, above) {
+  const x0 = parent.x + parent.w, bend = Math.max(18, (x - x0) * 0.55);
+  return line > parent.line ? `M${x0} ${parent.y}h14V${y - above}H${x - 14}V${y}h14`
+    : `M${x0} ${parent.y}C${x0 + bend} ${parent.y} ${x - bend} ${y} ${x} ${y}`;
 }
 
 // What the draft said above what the target says.

@@ -123,12 +123,11 @@ export class Picture {
     this.box.classList.remove("blank");
     this.box.style.setProperty("--ms", motion ? `${Math.min(420, ms * 0.45)}ms` : "0ms");
     this.said.setAttribute("aria-live", this.playing && this.speed > 1 ? "off" : "polite");
-    const leaves = motion && moment.phase === PHASE.COMMIT && from.page === page ? lift(this) : [];
     if (this.tree.page !== page) this.tree.setRound(page, motion && from.page?.index !== page.index, ms);
     const shown = this.chosen ?? moment.selected;
     this.tree.paint(k, motion, ms, shown, this.head.marks);
     this.talk.show(this.index, page, k, motion);
-    if (leaves.length) fly(this, leaves, ms);
+    if (motion && moment.phase === PHASE.COMMIT && from.page === page) fly(this, lift(this), ms);
     this.why.show(page, k, shown, this.chosen !== null, this.head.marks);
     this.scale.show(page, k, motion, ms, this.head.marks);
     this.knobs.show(page);

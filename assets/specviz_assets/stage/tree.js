@@ -1,7 +1,7 @@
 // The draft tree: where every node stands for the whole round, what is seen of it now, and how it came to be so.
 
 import { CLOSING, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
-import { BADGE, DENSE, ROOMY, dressNode, makeNode } from "./node.js";
+import { BADGE, DENSE, ROOMY, dressNode, edgeLine, makeNode } from "./node.js";
 
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const MARGIN = 26, CLOSEST = 1.45;
@@ -64,11 +64,14 @@ export class TreeView {
 
   refit() {
     this.free = null;
+    this.open = false;
     this.look(true);
   }
 
   // All of the tree, however small its letters.
   all() {
+    this.open = true;
+    this.gather(true);
     this.free = this.at && this.whole().s < this.least ? this.whole() : null;
     this.look(true);
   }
@@ -106,7 +109,8 @@ export class TreeView {
         { duration: ms * 0.7, easing: "ease-in", fill: "forwards" }).finished.then(() => old.remove(), () => old.remove());
     } else old?.remove();
     this.page = page;
-    this.free = null;
+    this.free = this.kept = null;
+    this.open = false;
     this.groups = new Map();
     this.shown = this.best();
     this.measure(this.shown.shape, this.shown.lines);
@@ -121,6 +125,10 @@ export class TreeView {
       const { x, y } = this.at.get(`fold ${column} ${line}`);
       this.layer.append(svg("text", { class: "fold", x, y: y + 4, text }));
     }
+    this.rest = svg("text", { class: "rest", onclick: () => this.all() });
+    this.before = svg("text", { class: "rest" });
+    this.layer.append(this.rest, this.before);
+    this.stands = this.at;
     this.middle = this.at.get(ROOT);
     put(this.missing, page.missing ?? "");
   }
@@ -202,7 +210,7 @@ export class TreeView {
     const { page } = this;
     this.painted = [k, false, ms, chosen, marks];
     const states = page.states[k], moment = page.moments[k], before = page.states[k - 1];
-    this.k = k;
+    Object.assign(this, { k, chosen });
     this.layer.style.setProperty("--ms", `${motion ? Math.min(420, ms * 0.45) : 0}ms`);
     this.layer.dataset.phase = moment.phase;
     const sweep = motion && moment.phase === PHASE.VERIFY ? ms * 0.8 : 0;
@@ -271,6 +279,7 @@ export class TreeView {
   look(motion) {
     const wide = this.box.clientWidth, high = this.box.clientHeight;
     if (!this.at || !wide || !high) return;
+    this.gather(motion);
     let view = this.free;
     if (!view) {
       view = this.whole();
@@ -304,13 +313,69 @@ export class TreeView {
     return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
-  // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept; at
-  // a scale that can be read, and no further from the tree's edges than they are.
+  // The path that is kept at this moment, from the root to what closes the round.
+  path() {
+    const states = this.page.states[this.k ?? 0];
+    return this.page.nodes.filter(({ id }) => id === CLOSING ? states.has(id) : states.get(id)?.winning)
+      .sort((a, b) => a.column - b.column).map(({ id }) => id);
+  }
+
+  // In the end what was kept is seen: where its path lies too far apart for that, it comes together in lines, and the
+  // rest is a number until somebody looks at one of it or at all of the tree.
+  gather(motion) {
+    const { page, stands, layer } = this, path = this.path(), before = this.kept;
+    this.at = stands;
+    const apart = page.moments[this.k ?? 0].phase === PHASE.COMMIT && !this.open && path.includes(this.chosen)
+      && !this.focus?.length && Math.max(this.whole().s, this.fit(path, 1).s) < this.least;
+    this.kept = apart ? this.lines(path) : null;
+    if (!before && !this.kept) return;
+    this.at = this.kept ?? stands;
+    layer.classList.toggle("gathered", apart);
+    layer.classList.toggle("moves", motion);
+    for (const node of page.nodes) {
+      const group = this.groups.get(node.id), place = this.at.get(node.id), from = this.at.get(node.parent);
+      group.classList.toggle("away", !place);
+      group.edge?.classList.toggle("away", !place || !from);
+      if (!place) continue;
+      group.style.transform = `translate(${place.x}px, ${place.y}px)`;
+      if (group.edge && from) group.edge.setAttribute("d", edgeLine(from, place, (apart ? 0.65 : node.row + 0.65) * this.shape.row));
+    }
+    const n_before = path.filter((id) => !this.at.has(id)).length, n_rest = page.states[this.k].size - path.length;
+    for (const [text, key, words] of [[this.rest, "rest", `+ ${n_rest} not kept`], [this.before, "before", `… ${n_before} before`]]) {
+      const place = this.at.get(key);
+      put(text, place ? words : "");
+      for (const name of ["x", "y"]) text.setAttribute(name, place?.[name] ?? 0);
+    }
+  }
+
+  // A path in as few lines as hold it in letters that are read, all about as long; where there is no room for so many, its end.
+  lines(path) {
+    const { gap, row } = this.shape, wide = (this.box.clientWidth - 2 * MARGIN) / this.least;
+    const most = Math.max(1, Math.floor(((this.box.clientHeight - 2 * foot(this.box.clientHeight)) / this.least / row - 1) / 1.3) + 1);
+    const broken = (keys, width) => {
+      let x = 0, line = 0;
+      const at = new Map();
+      for (const key of keys) {
+        const w = this.stands.get(key)?.w ?? 90;
+        if (x && x + w > width) [x, line] = [0, line + 1];
+        at.set(key, { x, y: line * 1.3 * row, w, line });
+        x += w + gap;
+      }
+      return { at, n: line + 1 };
+    };
+    let keys = [...path, "rest"], best = broken(keys, wide);
+    for (let n = 1; best.n > most && n < path.length; n += 1) best = broken((keys = ["before", ...path.slice(n), "rest"]), wide);
+    for (let width = wide, next = best; next.n === best.n && width > gap; width *= 0.96) [best, next] = [next, broken(keys, width)];
+    return best.at;
+  }
+
+  // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept or
+  // what was chosen beside it; at a scale that can be read, and no further from the tree's edges than they are.
   near(moment) {
-    const { page } = this, parent = (id) => page.places.get(id)?.parent;
+    const { page } = this, parent = (id) => page.places.get(id)?.parent, path = moment.phase > PHASE.ACCEPT ? this.path() : [];
     const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
-    const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : moment.phase > PHASE.ACCEPT ? [...page.states[this.k]].filter(([id, state]) => state.winning || id === CLOSING).map(([id]) => id)
-      : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
+    const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : path.includes(this.chosen) ? path
+      : path.length ? [this.chosen, parent(this.chosen)] : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
     const s = Math.max(ids === this.focus ? NAMED * this.least : this.least, Math.min(1, this.fit(ids, 1).s));
     const along = (lo, hi, first, last, room) => {
@@ -321,9 +386,10 @@ export class TreeView {
     return { s, x: along(seen.x0, seen.x1, all.x0, all.x1, this.box.clientWidth), y: along(seen.y0, seen.y1, all.y0, all.y1, this.box.clientHeight) };
   }
 
-  // Where a node is on the screen, for what flies out of it.
+  // Where a node is on the screen when the camera has come to rest, for what flies out of it.
   spot(id) {
-    return this.groups.get(id)?.querySelector(".card").getBoundingClientRect();
+    const place = this.at.get(id), edge = this.box.getBoundingClientRect(), { x, y, s } = this.view;
+    return place && { left: edge.left + x + place.x * s, top: edge.top + y + (place.y - this.shape.high / 2) * s };
   }
 
   key(event) {
