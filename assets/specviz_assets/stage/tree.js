@@ -320,14 +320,19 @@ export class TreeView {
       .sort((a, b) => a.column - b.column).map(({ id }) => id);
   }
 
+  // Whether what is looked at is the round's end, and not what somebody chose beside it.
+  about(path, { selected }) {
+    return path.length > 0 && (path.includes(this.chosen) || this.chosen === selected);
+  }
+
   // In the end what was kept is seen: where its path lies too far apart for that, it comes together in lines, and the
   // rest is a number until somebody looks at one of it or at all of the tree.
   gather(motion) {
-    const { page, stands, layer } = this, path = this.path(), before = this.kept;
+    const { page, stands, layer } = this, path = this.path(), before = this.kept, moment = page.moments[this.k ?? 0];
     this.at = stands;
-    const apart = page.moments[this.k ?? 0].phase === PHASE.COMMIT && !this.open && path.includes(this.chosen)
-      && !this.focus?.length && Math.max(this.whole().s, this.fit(path, 1).s) < this.least;
-    this.kept = apart ? this.lines(path) : null;
+    const apart = moment.phase === PHASE.COMMIT && !this.open && this.about(path, moment) && !this.focus?.length
+      && Math.max(this.whole().s, this.fit(path, 1).s) < this.least;
+    this.kept = apart ? this.lines([...new Set([...path, this.chosen])]) : null; // what the last one came instead of, behind it
     if (!before && !this.kept) return;
     this.at = this.kept ?? stands;
     layer.classList.toggle("gathered", apart);
@@ -335,12 +340,12 @@ export class TreeView {
     for (const node of page.nodes) {
       const group = this.groups.get(node.id), place = this.at.get(node.id), from = this.at.get(node.parent);
       group.classList.toggle("away", !place);
-      group.edge?.classList.toggle("away", !place || !from);
+      group.edge?.classList.toggle("away", !place || !from || (apart && !path.includes(node.id)));
       if (!place) continue;
       group.style.transform = `translate(${place.x}px, ${place.y}px)`;
       if (group.edge && from) group.edge.setAttribute("d", edgeLine(from, place, (apart ? 0.65 : node.row + 0.65) * this.shape.row));
     }
-    const n_before = path.filter((id) => !this.at.has(id)).length, n_rest = page.states[this.k].size - path.length;
+    const n_before = path.filter((id) => !this.at.has(id)).length, n_rest = page.states[this.k].size - new Set([...path, this.chosen]).size;
     for (const [text, key, words] of [[this.rest, "rest", `+ ${n_rest} not kept`], [this.before, "before", `… ${n_before} before`]]) {
       const place = this.at.get(key);
       put(text, place ? words : "");
@@ -374,7 +379,7 @@ export class TreeView {
   near(moment) {
     const { page } = this, parent = (id) => page.places.get(id)?.parent, path = moment.phase > PHASE.ACCEPT ? this.path() : [];
     const fresh = moment.phase === PHASE.DRAFT ? moment.fresh ?? [] : [];
-    const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : path.includes(this.chosen) ? path
+    const ids = this.focus?.some((id) => this.at.has(id)) ? this.focus : this.about(path, moment) ? path
       : path.length ? [this.chosen, parent(this.chosen)] : fresh.length ? [...fresh, ...fresh.map(parent)] : [moment.selected, parent(moment.selected)];
     const seen = this.bounds(ids.some((id) => this.at.has(id)) ? ids : [ROOT]), all = this.bounds([...this.at.keys()]);
     const s = Math.max(ids === this.focus ? NAMED * this.least : this.least, Math.min(1, this.fit(ids, 1).s));

@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 import specviz
-from specviz.events import Closing, Commit, Event, Node, Prefill
+from specviz.events import Closing, Commit, Event, Node, Prefill, RoundEnd
 from specviz.trace import read_events
 from specviz.view import Player
 from specviz.view.stage.chromium import chromium, executable
 from specviz.view.stage.document import one_round
 from specviz.view.words.palette import STYLES
+from support.rank_trace import rank_events
 from support.recordings import RECORDINGS
 from support.traces import make_events, write_trace
 
@@ -231,3 +232,72 @@ def test_another_place_in_the_address_is_gone_to(tree: Path, opened: Open) -> No
     page.keyboard.press("End")
     page.keyboard.press("}")
     page.locator(".said", has_text="No rejection comes after").wait_for()
+
+
+_KEPT = """() => {
+  const box = document.querySelector(".canvas").getBoundingClientRect();
+  const kept = [...document.querySelectorAll(".round:last-of-type .node.won")];
+  const out = kept.filter((node) => {
+    const card = node.querySelector(".card").getBoundingClientRect();
+    return card.top < box.top || card.bottom > box.bottom || card.left < box.left || card.right > box.right;
+  });
+  const letter = (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
+  return { n: kept.length, out: out.length, least: Math.min(...kept.map((node) => letter(node.querySelector(".word")))),
+    rest: document.querySelector(".rest").textContent };
+}"""
+
+
+def _to_round(page: Any, r: int) -> None:
+    page.evaluate(f"location.hash = '#at=r{r}'")
+    page.wait_for_function(f"document.querySelector('.time .place').innerText.startsWith('r{r} ')")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1440, 900), (390, 844)])
+def test_in_the_end_all_of_the_kept_path_of_a_large_tree_is_read(
+    tmp_path: Path, opened: Open, width: int, height: int
+) -> None:
+    events = rank_events(temperature=0.8, budget=64, widths=(6, 8, 10, 0), beam=20)
+    page = opened(
+        specviz.show(write_trace(tmp_path / "large", events)).save(tmp_path / "large.html"),
+        "r1",
+        width,
+        height,
+        reduced_motion="reduce",
+    )
+    n_gathered = 0
+    for r in range(1, 1 + sum(isinstance(event, RoundEnd) for event in events)):
+        _to_round(page, r)
+        seen = page.evaluate(_KEPT)
+        assert seen["n"] > 1, "the root, and what closes the round"
+        assert seen["out"] == 0, r
+        assert seen["least"] > 10.95, r
+        n_gathered += bool(seen["rest"])
+    assert n_gathered
+
+
+def test_what_was_not_kept_is_a_count_until_it_is_looked_at(tmp_path: Path, opened: Open) -> None:
+    events = rank_events(temperature=0.8, budget=64, widths=(6, 8, 10, 0), beam=20)
+    page = opened(
+        specviz.show(write_trace(tmp_path / "large", events)).save(tmp_path / "large.html"),
+        "r1",
+        1280,
+        720,
+        reduced_motion="reduce",
+    )
+    away = page.locator(".round:last-of-type .node.away")
+    n_away, rest = away.count(), page.locator(".round:last-of-type .rest").first
+    assert n_away > 20
+    assert rest.text_content() == f"+ {n_away} not kept"
+    assert away.evaluate_all("all => all.filter(each => getComputedStyle(each).opacity !== '0').length") == 0
+    page.keyboard.press("0")  # all of the tree
+    page.wait_for_function("!document.querySelector('.node.away')")
+    _to_round(page, 2)
+    assert away.count() > 20
+    _press(page, "ArrowLeft")  # to where the last token came: the tree stands as it stood
+    assert away.count() == 0
+    _press(page, "ArrowRight")
+    assert away.count() > 20
+    left = away.first.get_attribute("data-node")
+    page.evaluate(f"location.hash = '#at=r2/n{left}'")
+    page.wait_for_function(f"document.querySelector('.node.chosen')?.dataset.node === '{left}'")
+    assert away.count() == 0
