@@ -79,8 +79,8 @@ def data(name: str) -> dict[str, Any] | None:
     return {
         "script": msgspec.to_builtins(lesson_script(named), str_keys=True),
         "teach": address.asks(TEACH) == "1",
-        "next": following or "",
-        "title": bundled_lessons()[following].title if following else "",
+        "next": following or CLINIC,
+        "title": bundled_lessons()[following].title if following else _listed(CLINIC),
     }
 
 
@@ -111,16 +111,17 @@ def _listed(name: str) -> str:
 
 
 def _chosen() -> None:
-    if st.session_state[LIST] == CLINIC:
-        address.put({LESSON: None, CLINIC: _FIRST, LARGE: "1"})
-    else:
-        go(st.session_state[LIST])
+    go(st.session_state[LIST])
 
 
 def go(wanted: object) -> None:
-    """To another lesson, by its number or name; "" is none."""
+    """To another lesson, by its number or name, or to the clinic; "" is none."""
     if not isinstance(wanted, str) or not wanted:
         leave()
+        return
+    if wanted == CLINIC:
+        leave()
+        address.put({CLINIC: _FIRST, LARGE: "1"})
         return
     try:
         address.put({LESSON: str(bundled_lessons()[lesson_id(wanted)].number), CLINIC: None, LARGE: None})

@@ -163,6 +163,7 @@ export class Lesson {
     this.rows(step?.board);
     this.body.scrollTop = 0;
     this.back.disabled = at === 0;
+    this.stage.box.classList.toggle("asks", Boolean(this.question));
     this.next.hidden = !step;
     this.paintNext();
     const tree = this.stage.tree, value = step?.value || this.question?.value || "";
@@ -341,6 +342,7 @@ export class Lesson {
   async solve(words) {
     const { question } = this;
     this.solved = true;
+    this.stage.box.classList.remove("asks");
     const wrong = this.answer !== null && words === null ? judged(question, this.answer).words : "";
     const reason = question.reason && question.reason !== words ? question.reason : "";
     fill(this.verdict, wrong ? el("p", { class: "wrong", text: `✗ ${wrong}` }) : null,
@@ -382,9 +384,10 @@ export class Lesson {
     const name = el("input", { type: "text", autocomplete: "off", "aria-label": "your name", placeholder: "your name" });
     const { next, title, leave } = this.options;
     const on = !next ? null : typeof next === "string" ? el("a", { class: "main", href: next, text: `next: ${title} ›` }) : pressed(`next: ${title} ›`, next, "main");
-    const { can } = this.script;
+    const { can, then = [] } = this.script;
     return [el("p", { class: "say", text: `Done. ${first} of ${asked.length} right at the first try.` }),
       can ? el("p", { class: "question", text: `Can you say now ${can}?` }) : null,
+      ...then.map(({ say, command }) => el("p", { class: "command" }, `${say}: `, el("code", { text: command }))),
       el("p", { class: "reply" }, name, pressed("marks as a file", () => this.download(name.value))),
       el("p", { class: "reply" }, pressed("once more", () => this.again()), leave ? pressed("leave the lesson", leave) : null, on)];
   }
@@ -437,7 +440,7 @@ export class Lesson {
     document.removeEventListener("keydown", this.press);
     this.putBack();
     Object.assign(this.stage.tree, { value: "", focus: null });
-    this.stage.box.classList.remove("teaches", "teacher");
+    this.stage.box.classList.remove("teaches", "teacher", "asks");
     this.box.remove();
   }
 }

@@ -2,6 +2,7 @@
 
     title, about, trace   what it is called, what one learns, the recording it is over
     can                   what one can say behind it; it is asked for at the end
+    [[then]]              where it leads on to when it is done: `say` and `command`
     [[step]]
     say     what is seen, at most 60 words; {r3/n12.p} is filled in from the recording (`facts`)
     do      a deed (`deeds`), which every front-end words by its own control; `for`: what it is done for, behind it
@@ -22,7 +23,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from specviz.errors import SpecvizError, suggestion
+from specviz.view.lessons.parts import LessonThen
 
 MOST_WORDS = 60
 _READ = 200  # words a minute, of somebody new to them
@@ -41,6 +45,7 @@ class Lesson:
     trace: str
     can: str
     steps: tuple[Mapping[str, Any], ...]
+    then: tuple[LessonThen, ...] = ()
 
     @property
     def number(self) -> int:
@@ -72,9 +77,12 @@ def read_lesson(id: str, text: str) -> Lesson:
     steps = data.get("step", [])
     if not isinstance(steps, list) or not steps:
         raise SpecvizError(f"lesson {id}: it has no [[step]]")
-    lesson = Lesson(
-        id, str(data["title"]), str(data["about"]), str(data["trace"]), str(data.get("can", "")), tuple(steps)
-    )
+    try:
+        then = msgspec.convert(data.get("then", []), tuple[LessonThen, ...])
+    except msgspec.ValidationError as error:
+        raise SpecvizError(f"lesson {id}: [[then]]: {error}") from None
+    title, about, trace = map(str, words)
+    lesson = Lesson(id, title, about, trace, str(data.get("can", "")), tuple(steps), then)
     for number, step in enumerate(steps, 1):
         _check(lesson.here(number), step)
     return lesson

@@ -111,6 +111,13 @@ class LessonStep(msgspec.Struct, frozen=True, omit_defaults=True):
     command: str = ""
 
 
+class LessonThen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a lesson leads on to."""
+
+    say: str
+    command: str
+
+
 class LessonScript(msgspec.Struct, frozen=True, omit_defaults=True):
     """A lesson over one recording, ready to be played."""
 
@@ -121,6 +128,7 @@ class LessonScript(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str
     steps: tuple[LessonStep, ...]
     can: str = ""  # what one can say behind it
+    then: tuple[LessonThen, ...] = ()
 
     @property
     def n_questions(self) -> int:

@@ -1,4 +1,4 @@
-"""`with_marks(frame, marks, words)`: the picture of a round as a slider's stop would have it."""
+"""The picture while something is asked: `with_marks`, as a slider's stop would have it; `unanswered`, giving nothing away."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,6 +9,12 @@ from specviz.runlog.run import Mark
 from specviz.view.frame.frame import Frame, TreeNode
 from specviz.view.frame.parts import Counts
 from specviz.view.words.palette import STYLES, glyph
+
+
+def unanswered(frame: Frame) -> Frame:
+    """Without what would have decided otherwise: it names the border that is asked for, and rules that are."""
+    why = frame.why and msgspec.structs.replace(frame.why, flip=None, otherwise=None)
+    return replace(frame, why=why)
 
 
 def with_marks(frame: Frame, marks: Mapping[int, Mark], words: str, ascii: bool = False) -> Frame:

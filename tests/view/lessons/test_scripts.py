@@ -259,7 +259,10 @@ def test_lessons_are_called_by_number_and_by_name() -> None:
 @pytest.mark.parametrize("id", IDS)
 def test_the_command_at_the_end_is_one(id: str) -> None:
     """Its options are read as the command line reads them; `&&` joins two."""
-    for line in lesson_script(id).steps[-1].command.split(" && "):
+    script = lesson_script(id)
+    commands = [script.steps[-1].command, *(door.command for door in script.then)]
+    assert bool(script.then) == (next_lesson(id) is None), "behind the last lesson no other leads on"
+    for line in " && ".join(commands).split(" && "):
         words = shlex.split(line)
         assert words[0] == "specviz"
         command: click.Command | None = group

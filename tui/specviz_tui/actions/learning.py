@@ -12,7 +12,7 @@ from specviz.view import Frame
 from specviz.view.frame.frame import Cursor
 from specviz.view.lessons import LessonMoment, LessonNow, LessonScript, done, judge, read_number
 from specviz.view.lessons.deeds import deeds_of
-from specviz.view.lessons.picture import with_marks
+from specviz.view.lessons.picture import unanswered, with_marks
 from specviz.view.words.palette import VALUE_MODES, Phase
 from specviz_tui.common.actions import Actions
 from specviz_tui.common.controller import TREE
@@ -77,10 +77,13 @@ class LearningActions(Actions):
             self.controller.later(self._follow_lesson)
 
     def retouched(self, frame: Frame) -> Frame:
-        """While a slider is moved, the round as it would have ended."""
+        """While something is asked; while a slider is moved, the round as it would have ended."""
         state = self.lesson
         question = state.question if state is not None else None
-        if state is None or question is None or question.kind != "slider":
+        if state is None or question is None:
+            return frame
+        frame = unanswered(frame) if state.open else frame
+        if question.kind != "slider":
             return frame
         stop = question.stops[state.stop]
         return with_marks(frame, stop.marks, stop.words, self.feed.options.ascii) if stop.marks else frame

@@ -134,6 +134,8 @@ class LessonLine(Horizontal):
             farewell = Text(words, style=STRONG)
             if state.script.can:
                 farewell.append(f"{gap}Can you say now {state.script.can}?", style=tint)
+            for door in state.script.then:
+                farewell.append(f"\n{door.say}: ").append(door.command, style=tint)
             return farewell.append(f"{gap}L: {more} · esc: stay in this recording", FAINT)
         if question is not None:
             return _asked(state, question, "" if low and state.verdict is not None else f"{step.say}{gap}", tint, gap)
