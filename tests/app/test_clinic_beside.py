@@ -17,6 +17,7 @@ def test_a_case_is_played_to_its_marks(open_page: Open) -> None:
     sent = onstage.handed(at)
     assert (sent["src"], sent["panel"], sent["welcome"]) == ("clinic-3", clinic.TAB[0], [])
     assert sent["panels"] == [list(clinic.TAB)]
+    assert sent["large"], "what is asked is seen without scrolling"
     first = THIRD.decides[0]
     at.button(key=f"exhibit-{first}").click().run()
     assert not [button for button in at.button if button.key == "clinic-answer"]

@@ -106,8 +106,36 @@ def test_a_lesson_is_small_and_what_it_names_is_seen_on_a_laptop_and_on_a_phone(
             seen = " ".join(page.evaluate(_SEEN))
             missing = [name for name in step.see if name not in seen]
             assert not missing, f"step {k + 1} at {size} names {missing}, which is not to be seen"
+            if step.question is not None:
+                given = _answers_in(page.inner_text(".why"), step.question)
+                assert not given, f"step {k + 1} at {size} asks for {given}, which WHY tells"
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         page.close()
+
+
+def _answers_in(why: str, question: LessonQuestion) -> list[str]:
+    """What of the answer a text gives away: a chance or a mean, a choice by its name, or what would decide otherwise."""
+    told = [question.shown] if question.kind != "number" or "." in question.shown else []
+    return [words for words in (*told, "What would flip it", "lossy") if words.casefold() in why.casefold()]
+
+
+def test_what_would_flip_a_test_is_told_when_the_answer_is_there(opened: Any) -> None:
+    id = LESSONS[2]
+    page = opened(id)
+    k = next(k for k, step in enumerate(lesson_script(id).steps) if step.question and step.question.kind == "choice")
+    page.evaluate("k => lesson.go(k)", k)
+    flip = page.locator(".why .flip")
+    assert flip.count() == 1
+    assert not flip.is_visible()
+    page.keyboard.press("a")
+    flip.wait_for()
+
+
+def test_the_last_lesson_leads_on(opened: Any) -> None:
+    page, script = opened(LESSONS[-1]), lesson_script(LESSONS[-1])
+    page.evaluate("k => lesson.go(k)", len(script.steps))
+    said = page.inner_text(".lesson .body")
+    assert [f"{door.say}: {door.command}" in said for door in script.then] == [True, True]
 
 
 def _answers(question: LessonQuestion) -> list[float]:

@@ -123,6 +123,7 @@ async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, siz
             box = main(app).query_one(LessonLine)
             assert box.max_scroll_y == 0, f"step {at + 1} does not fit into its box"
             if step.question is not None:
+                assert "Flip" not in seen, "it names borders and rules that are asked for"
                 wrong, right = wrong_and_right(step.question)
                 before = app.feed.player.cursor
                 await give(pilot, app, step.question, wrong)
@@ -147,6 +148,8 @@ async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, siz
         assert state(app).over
         n = script.n_questions
         assert f"0 of {n} answered right at the first try" in shown(app)
+        assert [door.command in shown(app) for door in script.then] == [True] * len(script.then)
+        assert main(app).query_one(LessonLine).max_scroll_y == 0, "the end does not fit into its box"
         assert kept_progress() == {id: LessonResult(0, n)}
         await pilot.press("L")
         await settle(pilot)

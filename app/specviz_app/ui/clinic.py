@@ -12,6 +12,7 @@ from specviz.errors import SpecvizError
 from specviz.view.clinic import HEALTHY, PlayedCase, case_folder, case_run, read_case
 from specviz_app.server.server import Server
 from specviz_app.ui import address, blocks, guard, parts, state
+from specviz_app.ui.below import LARGE
 from specviz_app.ui.lessons import CLINIC, led_to
 
 _LED, _PLAYED = "clinic-led", "clinic-case"  # in the session's state
@@ -31,6 +32,8 @@ def lead(server: Server) -> None:
     """Before the run is chosen: that of the case which the address names, once; who chooses another run leaves it."""
     number = _named()
     named = None if number is None else str(number)
+    if named is not None and st.session_state.get(_LED) != named:
+        address.put({LARGE: "1"})  # what is asked is seen at once, above it as much of the run as fits
     if not led_to(server, _LED, named, f"clinic-{named}", lambda: case_run(case_folder(number or 1))):
         address.forget(CLINIC)
 

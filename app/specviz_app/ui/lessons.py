@@ -121,7 +121,7 @@ def go(wanted: object) -> None:
         return
     if wanted == CLINIC:
         leave()
-        address.put({CLINIC: _FIRST, LARGE: "1"})
+        address.put({CLINIC: _FIRST})
         return
     try:
         address.put({LESSON: str(bundled_lessons()[lesson_id(wanted)].number), CLINIC: None, LARGE: None})
