@@ -12,6 +12,8 @@ import { WhatIfStage } from "./whatif.js";
 
 const mounted = new WeakMap();
 const putBy = { done: false }; // the welcome, in this tab
+const REST_MS = 1500; // from the first picture of a page until it is at rest, which is told once
+let rested = false;
 // What plays on the page, and trees of one round in panels, which have no bar of their own: they stand where it stands.
 const played = { stage: null, trees: new Set() };
 
@@ -257,6 +259,8 @@ export default function (component) {
     if (!data.bare) away = -AWAY_MS; // another picture is there, and not only a tree in a panel
     held = mount(component, theme);
     mounted.set(parentElement, held);
+    if (!data.bare && !rested) setTimeout(() => held.trigger("rest", true), REST_MS);
+    rested ||= !data.bare;
   }
   held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
   held.core = data.core;
