@@ -4,8 +4,10 @@ Counted are functions that take or return its line, its text or a record with it
 reasons, other panels, the text strip) is no part of it.
 """
 
+import json
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ import msgspec
 import pytest
 from textual.strip import Strip
 
+import specviz
+from specviz.view.stage.chromium import chromium, executable
 from specviz_app.server.stages import RunStore
 from specviz_tui.widgets.tree import TreeCanvas
 from support.live import WIDE, replay_app
@@ -101,11 +105,84 @@ async def test_to_its_glyph(trace: Path) -> None:
     assert len(way) <= MOST, "\n".join(way)
 
 
-def test_to_the_browser(trace: Path) -> None:
+def to_the_browser(trace: Path) -> dict[str, None]:
     store = RunStore()
     run = store.run(store.offer(trace, "zebra"))
     with the_way() as way:
         page = run.rounds(1, 1)
     assert TOKEN.encode() in page
-    assert {"Trace.read", "_look", "_short"} <= set(way), "the whole way was seen"
+    assert {"Trace.read", "_node", "_short"} <= set(way), "the whole way was seen"
+    return way
+
+
+def test_to_the_browser(trace: Path) -> None:
+    way = to_the_browser(trace)
     assert len(way) <= MOST, "\n".join(way)
+
+
+# The same question of the painter's functions, whose arguments are asked about where each begins; reasons and the text
+# strip are aside here as well.
+HOLDS = """token => { window.way = {}; const aside = / at (Inspector|Scale|Talk)\\.| at (fly|lift) /;
+  window.holds = (values) => [...values].some((value) => value === token
+  || value && !(value instanceof Node) && typeof value === "object"
+     && [...(value instanceof Map ? value.values() : Object.values(value))].includes(token))
+  && !aside.test(new Error().stack); }"""
+
+
+def arguments(text: str) -> str:
+    """What a function of JavaScript is given, as an expression within it."""
+    if arrow := re.match(r"(?:async )?(\w+|\([^()]*\)) =>", text):
+        return "[" + ", ".join(re.findall(r"[\w$]+", arrow[1])) + "]"
+    return "arguments"
+
+
+def watch(browser: Any, source: str, script: Mapping[str, Any], functions: Iterable[Mapping[str, Any]]) -> int:
+    """Note in the page's `way` every named function that is given the token; to how many that was put."""
+
+    def at(offset: int) -> dict[str, Any]:
+        above = source.count("\n", 0, offset)
+        column = offset - (source.rfind("\n", 0, offset) + 1) + (0 if above else script["startColumn"])
+        return {"scriptId": script["scriptId"], "lineNumber": script["startLine"] + above, "columnNumber": column}
+
+    taken: list[dict[str, Any]] = []
+    for function in functions:
+        name, span = function["functionName"], function["ranges"][0]
+        text = source[span["startOffset"] : span["endOffset"]]
+        where = {"start": at(span["startOffset"]), "end": at(span["endOffset"])}
+        places = browser.send("Debugger.getPossibleBreakpoints", where)["locations"] if name else []
+        place = next((place for place in places if place not in taken), None)
+        if place:
+            noted = f"(holds({arguments(text)}) && (way[{json.dumps(name)}] = true), false)"
+            browser.send("Debugger.setBreakpoint", {"location": place, "condition": noted})
+            taken.append(place)
+    return len(taken)
+
+
+@pytest.mark.skipif(executable() is None, reason="no chromium on this machine")
+def test_to_the_pixel(trace: Path, tmp_path: Path) -> None:
+    way = to_the_browser(trace)
+    saved = specviz.show(trace).save(tmp_path / "stage.html")
+    with chromium() as found:
+        stage = found.new_page()
+        browser = stage.context.new_cdp_session(stage)
+        scripts: list[Any] = []
+        browser.on("Debugger.scriptParsed", lambda script: scripts.append(script))
+        for order in ("Debugger.enable", "Profiler.enable", "Profiler.startPreciseCoverage"):
+            browser.send(order)
+        stage.goto(f"file://{saved}#at=r1")
+        stage.locator(".node").first.wait_for()
+        ran = browser.send("Profiler.takePreciseCoverage")["result"]
+        painter = max((one for one in ran if one["url"] == f"file://{saved}"), key=lambda one: len(one["functions"]))
+        script = next(one for one in scripts if one["scriptId"] == painter["scriptId"])
+        source = browser.send("Debugger.getScriptSource", {"scriptId": script["scriptId"]})["scriptSource"]
+        stage.evaluate(HOLDS, TOKEN)
+        assert watch(browser, source, script, painter["functions"]) > 100
+        stage.keyboard.press("]")
+        stage.locator(".node .word", has_text=TOKEN).wait_for()
+        stage.keyboard.press("[")
+        stage.locator(".node .word", has_text=TOKEN).wait_for(state="detached")
+        stage.keyboard.press(" ")  # it plays until the token is there
+        stage.locator(".node .word", has_text=TOKEN).wait_for()
+        painted = stage.evaluate("Object.keys(way)")
+    assert {"makeNode", "dressNode"} <= set(painted), "the whole way through the painter was seen"
+    assert len(way) + len(painted) <= MOST, "\n".join([*way, *painted])

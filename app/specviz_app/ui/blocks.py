@@ -34,7 +34,7 @@ def ahead(dark: bool) -> None:
     plots = (Plot(f"ahead-{curve.look}", " ", "", (1, 2), (curve,), "share", help=" ") for curve in curves)
     with st.container(key="ahead"):
         show(
-            (Facts("ahead", (WhyRow("", "", "", None),)), *plots, TableBlock("ahead-table", ("",), ((Cell(""),),))),
+            (Facts("ahead", (WhyRow("", ""),)), *plots, TableBlock("ahead-table", ("",), ((Cell(""),),))),
             dark,
         )
 

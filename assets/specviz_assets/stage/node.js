@@ -16,7 +16,7 @@ export function makeNode(tree, node) {
     style: `transform: translate(${x}px, ${y}px)` });
   const glyph = svg("text", { class: "glyph", x: 10 });
   const word = svg("text", { class: "word", x: dense ? 25 : 29, "font-size": size, "font-family": MONO });
-  put(word, tree.words.get(node.id));
+  word.textContent = tree.words.get(node.id);
   const tall = node.id === ROOT && !dense ? 40 : high; // the root has no bars
   const baseline = dense ? 4 : node.id === ROOT ? 5 : -high / 2 + 21;
   glyph.setAttribute("y", baseline);
@@ -25,7 +25,7 @@ export function makeNode(tree, node) {
   if (node.id !== ROOT) group.append(...bars(node.id === CLOSING ? ["p"] : ["q", "p"], w, high, dense));
   const note = svg("text", { class: "note", x: w - 9, y: baseline, "text-anchor": "end" });
   if (!dense) group.append(note);
-  if (tree.badge(node)) group.append(svg("text", { class: "badge-text", text: tree.value ? "" : node.badge, "font-size": BADGE,
+  if (tree.badge(node.id)) group.append(svg("text", { class: "badge-text", text: tree.value ? "" : tree.badge(node.id), "font-size": BADGE,
     ...(dense ? { x: w - 8, y: baseline, "text-anchor": "end" } : { x: 4, y: -tall / 2 - (tree.value ? 9 : 5) }) }));
   group.append(svg("rect", { class: "ring", x: -4, y: -tall / 2 - 4, width: w + 8, height: tall + 8, rx: dense ? 10 : 14 }));
   group.onclick = () => tree.choose(node.id);
@@ -95,7 +95,7 @@ export function dressNode(tree, node, group, state, moment, marks) {
     const number = group.querySelector(`.number.${name}`);
     if (number) put(number, texts[name] ?? "");
   }
-  const label = [node.shown, look.word, node.badge, texts.q && `q ${texts.q}`, texts.p && `p ${texts.p}`, texts.ratio && `p/q ${texts.ratio}`, texts.u && `u ${texts.u}`];
+  const label = [node.shown, look.word, tree.page.badges?.[node.id], texts.q && `q ${texts.q}`, texts.p && `p ${texts.p}`, texts.ratio && `p/q ${texts.ratio}`, texts.u && `u ${texts.u}`];
   group.setAttribute("aria-label", label.filter(Boolean).join(", "));
   group.setAttribute("aria-level", node.column + 1);
 }

@@ -39,7 +39,7 @@ function indexed(page) {
   const of = (list, moment, places) => new Map(places.map((at, n) => [page.looks[moment.nodes[n]].id, list[at]]));
   page.states = page.moments.map((moment) => of(page.looks, moment, moment.nodes));
   page.reasons = page.moments.map((moment) => of(page.whys, moment, moment.whys));
-  page.places = new Map([...page.looks].reverse().map((look) => [look.id, { ...look, badge: page.badges?.[look.id] }]));
+  page.places = new Map([...page.looks].reverse().map((look) => [look.id, look]));
   page.nodes = [...page.places.values()].reverse();
   return page;
 }

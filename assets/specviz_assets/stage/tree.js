@@ -134,8 +134,8 @@ export class TreeView {
   }
 
   // Room for what stands beside a token.
-  badge(node) {
-    if (!this.value || node.id === ROOT) return node.badge;
+  badge(id) {
+    if (!this.value || id === ROOT) return this.page.badges?.[id];
     return this.shape === ROOMY && "qp".includes(this.value) ? "" : this.beside(">.99"); // large boxes have q and p
   }
 
@@ -146,7 +146,7 @@ export class TreeView {
 
   // The scale at which the smallest letter of a shape can still be read.
   smallest(shape) {
-    return LETTER / (this.page.nodes.some((node) => this.badge(node)) ? Math.min(BADGE, shape.smallest) : shape.smallest);
+    return LETTER / (this.page.nodes.some((node) => this.badge(node.id)) ? Math.min(BADGE, shape.smallest) : shape.smallest);
   }
 
   // How the round is seen largest: nodes are drawn large while the whole tree can then be read; a chain is broken into
@@ -176,7 +176,7 @@ export class TreeView {
     for (const node of this.page.nodes) {
       const words = clipped(node.shown, letters);
       this.words.set(node.id, words);
-      const badge = this.badge(node) ? textWidth(this.badge(node), BADGE) + 8 : 0; // above a large box, at the end of a small one
+      const said = this.badge(node.id), badge = said ? textWidth(said, BADGE) + 8 : 0; // above a large box, at the end of a small one
       const own = textWidth(words, size) + (shape === DENSE ? 34 + badge : 44);
       wide[node.column] = Math.max(wide[node.column], own, badge);
     }
@@ -227,8 +227,8 @@ export class TreeView {
       if (enters) this.layer.append(group);
       dressNode(this, node, group, state, moment, marks);
       this.mark(group, node.id === chosen);
-      if (sweep || this.swept) group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node)).toFixed(0) : 0}ms`);
-      if (enters && motion && !before?.has(node.id)) this.enter(node, group, ms);
+      if (sweep || this.swept) group.style.setProperty("--wait", `${sweep ? (sweep * this.across(node.id)).toFixed(0) : 0}ms`);
+      if (enters && motion && !before?.has(node.id)) this.enter(node.id, group, ms);
     }
     this.swept = sweep > 0;
     if (sweep) this.sweep(sweep);
@@ -245,15 +245,15 @@ export class TreeView {
   }
 
   // A drafted node grows out of its parent; the token that closes the round drops in from above.
-  enter(node, group, ms) {
-    const own = this.at.get(node.id), from = this.at.get(node.parent) ?? own;
+  enter(id, group, ms) {
+    const { parent, row } = this.page.places.get(id), own = this.at.get(id), from = this.at.get(parent) ?? own;
     const place = `translate(${own.x}px, ${own.y}px)`;
-    const first = node.id === CLOSING ? `translate(${own.x}px, ${own.y - 90}px)`
-      : node.id === ROOT ? `translate(${own.x - 60}px, ${own.y}px)`
+    const first = id === CLOSING ? `translate(${own.x}px, ${own.y - 90}px)`
+      : id === ROOT ? `translate(${own.x - 60}px, ${own.y}px)`
       : `translate(${from.x + from.w * 0.6}px, ${from.y}px) scale(.4)`;
-    const easing = node.id === CLOSING ? "cubic-bezier(.3,1.5,.6,1)" : EASE;
+    const easing = id === CLOSING ? "cubic-bezier(.3,1.5,.6,1)" : EASE;
     group.animate([{ transform: first, opacity: 0 }, { transform: place, opacity: 1 }],
-      { duration: Math.min(650, ms * 0.7), easing, delay: node.id < 0 ? 0 : Math.min(24, ms * 0.03) * (node.row % 5), fill: "backwards" });
+      { duration: Math.min(650, ms * 0.7), easing, delay: id < 0 ? 0 : Math.min(24, ms * 0.03) * (row % 5), fill: "backwards" });
     group.edge?.animate([{ opacity: 0 }, { opacity: 1 }], { duration: Math.min(500, ms * 0.6) });
   }
 
@@ -264,9 +264,9 @@ export class TreeView {
       { duration: ms, easing: "linear" });
   }
 
-  across(node) {
+  across(id) {
     const { x, s } = this.view;
-    return Math.max(0, Math.min(1, (x + this.at.get(node.id).x * s) / Math.max(1, this.box.clientWidth)));
+    return Math.max(0, Math.min(1, (x + this.at.get(id).x * s) / Math.max(1, this.box.clientWidth)));
   }
 
   pulse(id, ms) {

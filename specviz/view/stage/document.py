@@ -36,7 +36,7 @@ from specviz.view.stage.words import PHASES
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 
-_DECIDE = ("u", "thr", "lo", "hi")
+_DIGITS = dict.fromkeys(("u", "thr", "lo", "hi"), 6)  # of what decides
 _FEW = " (n "  # of a number without an interval: "7 (n 4 too small)"
 
 
@@ -203,5 +203,6 @@ def _short(value: Any, digits: int = 3) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{digits}g}")
     if isinstance(value, dict):
-        return {name: _short(part, 6 if name in _DECIDE else 3) for name, part in value.items()}
-    return [_short(part) for part in value] if isinstance(value, list | tuple) else value
+        digits_of = [_DIGITS.get(name, 3) for name in value]
+        return dict(zip(value, map(_short, value.values(), digits_of), strict=True))
+    return list(map(_short, value)) if isinstance(value, list | tuple) else value

@@ -19,6 +19,9 @@ from specviz.view.why.explain import why
 from specviz.view.words.palette import ROOT, Phase
 
 OPTIONS, FEED = Options(), Feed()
+# What of a node changes with the moment: the browser knows how marks look and what is under its cursor, and shows
+# every value.
+_PASSING: dict[str, Any] = {"glyph": "", "word": "", "cursor": False, "fresh": False, "value": "", "bar": None}
 T = TypeVar("T")
 
 
@@ -42,26 +45,28 @@ class RoundMoments:
             frame, now = self._at(cursor), moment(self.round_tree, cursor)
             nodes = frame.tree.nodes
             strip = [t for t in frame.strip.tokens if t.provisional and t.node is not None]
-            moments.append(
-                (frame, now, [_look(node) for node in nodes], [self._why(node, now) for node in nodes], strip)
-            )
+            looks = [msgspec.structs.replace(node, **_PASSING) for node in nodes]
+            reasons = [self._why(node.id, (node.mark, node.values.u is None), now) for node in nodes]
+            moments.append((frame, now, looks, reasons, strip))
         *_, own_looks, own_whys, own_texts = zip(*moments, strict=True)
-        looks, whys, texts = _places(own_looks, "id"), _places(own_whys, "node"), _places(own_texts, "pos")
-        self.looks, self.whys, self.texts = tuple(looks), tuple(whys), tuple(texts)
-        return tuple(
-            StageMoment(
-                phase=int(frame.phase),
-                phase_text=frame.phase_text,
-                sentence=moment_sentence(self.run, frame, self.round_tree, now),
-                selected=frame.selected if frame.selected is not None else ROOT,
-                counts=frame.counts,
-                nodes=tuple(map(looks.__getitem__, seen)),
-                whys=tuple(map(whys.__getitem__, reasons)),
-                texts=tuple(map(texts.__getitem__, strip)),
-                fresh=tuple(node.id for node in frame.tree.nodes if node.fresh),
+        at_look, at_why, at_text = _places(own_looks, "id"), _places(own_whys, "node"), _places(own_texts, "pos")
+        self.looks, self.whys, self.texts = tuple(at_look), tuple(at_why), tuple(at_text)
+        staged = []
+        for frame, now, seen, reasons, strip in moments:
+            staged.append(
+                StageMoment(
+                    phase=int(frame.phase),
+                    phase_text=frame.phase_text,
+                    sentence=moment_sentence(self.run, frame, self.round_tree, now),
+                    selected=frame.selected if frame.selected is not None else ROOT,
+                    counts=frame.counts,
+                    nodes=tuple(map(at_look.__getitem__, seen)),
+                    whys=tuple(map(at_why.__getitem__, reasons)),
+                    texts=tuple(map(at_text.__getitem__, strip)),
+                    fresh=tuple(node.id for node in frame.tree.nodes if node.fresh),
+                )
             )
-            for frame, now, seen, reasons, strip in moments
-        )
+        return tuple(staged)
 
     def end(self) -> tuple[Frame, dict[int, Why]]:
         """The round as it ended, and the reasons of its nodes."""
@@ -74,12 +79,11 @@ class RoundMoments:
         self.last = self.builder.frame(cursor, self.options, FEED)
         return self.last
 
-    def _why(self, node: TreeNode, now: Moment) -> Why:
+    def _why(self, node: int, state: tuple[Any, ...], now: Moment) -> Why:
         """What the reasons depend on beside the node stands in the key."""
-        phase = (now.phase == Phase.DRAFT, now.phase >= Phase.CLOSE)
-        key = (node.id, node.mark, now.has_p, now.all_tested, node.values.u is None, *phase)
+        key = (node, *state, now.has_p, now.all_tested, now.phase == Phase.DRAFT, now.phase >= Phase.CLOSE)
         if key not in self._known:
-            reasons = why(self.run, self.round_tree, node.id, now, False, remarks(self.run, self.round_tree, node.id))
+            reasons = why(self.run, self.round_tree, node, now, False, remarks(self.run, self.round_tree, node))
             self._known[key] = msgspec.structs.replace(reasons, glyph="", decided=True)
         return self._known[key]
 
@@ -87,8 +91,3 @@ class RoundMoments:
 def _places(parts: Iterable[list[T]], key: str) -> dict[T, int]:
     """Every part once, with its place: those of one node stand together, which packs best."""
     return {part: k for k, part in enumerate(sorted(dict.fromkeys(chain.from_iterable(parts)), key=attrgetter(key)))}
-
-
-def _look(node: TreeNode) -> TreeNode:
-    """What lasts of a node: the browser knows how marks look and what is under its cursor, and shows every value."""
-    return msgspec.structs.replace(node, glyph="", word="", cursor=False, fresh=False, value="", bar=None)
