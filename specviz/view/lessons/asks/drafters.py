@@ -21,7 +21,7 @@ _NAMES = (
 )
 _REASONS = (
     "It made no call and knows no chances: it copies what stood there before.",
-    "A call for every token, much shorter than a pass, and a chance for each: a model of its own.",
+    "A call for every token, well below a pass, and a chance for each: a model of its own.",
     "A call takes a good part of the target's pass: those are its own layers, left early.",
     "Calls are a small part of a pass, each of them a whole level of a tree.",
 )

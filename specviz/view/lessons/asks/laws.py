@@ -74,11 +74,12 @@ def law(scene: AskScene) -> LessonQuestion:
         around(1 - right, f"That is {b}."),
     ]
     reason = (
-        f"{fine(q)} drafted and kept, and {fine(rest)} times {b} is rejected and becomes {a}: "
+        f"{fine(q)} drafted and kept; {b} is drafted {fine(q_other)} and kept {fine(other)}, so it becomes {a} "
+        f"{fine(rest)} times: "
         f"{fine(right)}, the target's p to the last digit."
     )
     return scene.number(
-        f"How often is {a} written in the end? Target {fine(p)}, draft {fine(q)}",
+        f"How often, 0 to 1, is {a} written in the end? Target {fine(p)}, draft {fine(q)}",
         right,
         NEAR,
         ideas,
@@ -122,10 +123,10 @@ def loosen(scene: AskScene) -> LessonQuestion:
         stop = SliderStop(fine(slack), words, rows=two.rows(value, "written"))
         marks.append((stop, f"{words}." if enough else f"{words}: not {fine(OFF)} off yet.", enough))
     return scene.slider(
-        f"Keep with p/q + {knob}. Move {knob} until {two.names[0]} comes {fine(OFF)} too rarely.",
+        f"Keep with p/q + {knob}. Move {knob} until {two.names[0]} comes {fine(OFF)} or more too rarely.",
         marks,
         "{} or more",
-        reason="Every bit of it keeps more guesses and bends the law: faster, and no longer the target's text.",
+        reason="Every bit of it keeps more guesses and changes the law: faster, and no longer the target's text.",
         name=knob,
         before=scene.moment(Phase.COMMIT),
     )

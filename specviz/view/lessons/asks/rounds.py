@@ -148,7 +148,7 @@ def keep_chance(scene: AskScene) -> LessonQuestion:
         (1 + NEAR, FAR, "A chance lies between 0 and 1: .5, or 50%."),
     ]
     return scene.number(
-        f"With which chance is {scene.word(node)} kept? p {fine(p)}, q {fine(q)}",
+        f"With which chance, 0 to 1, is {scene.word(node)} kept? p {fine(p)}, q {fine(q)}",
         right,
         NEAR,
         ideas,
@@ -216,7 +216,7 @@ def move_u(scene: AskScene) -> LessonQuestion:
         f"{scene.word(node)} was {was}. Move u until it is {'kept' if was == 'rejected' else 'rejected'}.",
         marks,
         f"any u {side} {fine(bound)}",
-        reason=f"Its fate turns at p/q = {fine(bound)}. Everything else stays: the recording tells the decision again.",
+        reason=f"Its fate turns at p/q = {fine(bound)}. No other u changes: behind it each token meets the u it had.",
         start=start,
         name="u",
         before=scene.moment(Phase.ACCEPT, _order(scene, node), node),

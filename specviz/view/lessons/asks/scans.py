@@ -138,7 +138,7 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
     if node is None or node not in scene.record.verdicts:
         raise scene.refuse("a node of the draft is to be named")
     was, own = len(scene.family.accepted), scene.u(node)
-    start = min(_STOPS - 1, int(own * _STOPS))
+    start, bound = min(_STOPS - 1, int(own * _STOPS)), scene.record.verdicts[node].thr or 0.0
     marks: list[SliderMark] = []
     for k in range(_STOPS):
         u = own if k == start else (k + 0.5) / _STOPS
@@ -150,8 +150,8 @@ def move_scan_u(scene: AskScene) -> LessonQuestion:
     return scene.slider(
         f"{was} were kept. Move u of {scene.word(node)} until it is another number.",
         marks,
-        "u {}",
-        reason=f"At {fine(scene.record.verdicts[node].thr)} this place fails or passes, and the scan goes on or stops.",
+        f"any u {'at or above' if own < bound else 'below'} {fine(bound)}",
+        reason=f"At {fine(bound)} this place fails or passes, and the scan goes on or stops.",
         start=start,
         name="u",
         before=scene.moment(Phase.ACCEPT, len(scene.family.tests), node),

@@ -2,9 +2,11 @@
 
 from math import prod
 
+from msgspec.structs import replace
+
 from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import FAR, AskScene, Idea, SliderMark
+from specviz.view.lessons.asks._scene import FAR, AskScene, SliderMark
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
@@ -23,26 +25,24 @@ def waste(scene: AskScene) -> LessonQuestion:
     end, judged = scene.record.end, [i for i in scene.family.kept_nodes if i in scene.record.verdicts]
     if end is None or not judged:
         raise scene.refuse(f"nothing was tested in r{scene.record.r}")
-    n, tested = len(judged), end.n_tested
+    n, longest = len(judged), max(scene.family.depth[node] for node in judged)
     lost = n - end.n_accepted
-    ideas: list[Idea] = [
-        (n, n, f"That is all of them. {plural(end.n_accepted, 'node')} became text."),
-        (tested - end.n_accepted, tested - end.n_accepted, "Those are the failed tests. The untested were paid too."),
-        (n - tested, n - tested, "Those are the untested ones. The rejected were paid too."),
-        (n + 1, FAR, f"More than the tree has: {n} went through the target."),
-    ]
-    return scene.number(
+    reason = f"{n} went through, {end.n_accepted} became text. That is the price of width."
+    fair = f"Fair: at most {longest} become text, the longest path. It was {lost}: {reason}"
+    asked = scene.number(
         f"{n} nodes go through the target. How many of them will not become text?",
         lost,
         0,
-        ideas,
+        [(n + 1, FAR, f"More than the tree has: {n} went through the target.")],
         otherwise="One path at most becomes text, and it has few nodes. All others bought nothing.",
         shown=str(lost),
-        reason=f"{n} went through, {end.n_accepted} became text. That is the price of width.",
+        reason=reason,
         unit="nodes",
         before=scene.moment(Phase.VERIFY),
         after=scene.end(),
     )
+    exact, *wrong = asked.answers  # nothing is drawn yet: whatever the tree leaves possible is a fair estimate
+    return replace(asked, answers=(exact, LessonAnswer(n - longest, n, fair, True), *wrong))
 
 
 def likeliest(scene: AskScene) -> LessonQuestion:
