@@ -205,7 +205,7 @@ class TreeFoot(FrameWidget):
             right.append(f"[{mode}]" if chosen else f" {mode} ", style=STRONG if chosen else FAINT)
         left = Text(f" {self.frame.counts.text}")
         if left.cell_len + right.cell_len + 1 > self.size.width:
-            right = Text("v ", style=FAINT).append(self.frame.value_mode, style=STRONG)
+            right = Text("v: ", style=FAINT).append(self.frame.value_mode, style=STRONG)  # the key, and what it chose
         return spread(left, right, self.size.width)
 
 

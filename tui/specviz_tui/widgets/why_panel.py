@@ -116,7 +116,8 @@ def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
     rest = [*_rest(why, painter, cells if cells < SIDE_BY_SIDE else cells // 2 - 2)]
     rank = [_labelled("Rank", why.rank)] if why.rank else []
     if cells < SIDE_BY_SIDE:
-        return Text("\n\n").join([*_numbers(why, painter, cells), words, *changes, *rest, *rank])
+        head, *numbers = _numbers(why, painter, cells)
+        return Text("\n\n").join([head, words, *numbers, *changes, *rest, *rank])  # the reason: the rest may need room
     half = cells // 2 - 2
     table = Table.grid(
         padding=0

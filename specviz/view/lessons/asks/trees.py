@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from specviz.numerals import number, plural
 from specviz.view.frame.parts import WhyRow
-from specviz.view.lessons.asks._scene import FAR, AskScene, SliderMark
+from specviz.view.lessons.asks._scene import FAR, AskScene, Idea, SliderMark
 from specviz.view.lessons.parts import LessonAnswer, LessonQuestion, SliderStop
 from specviz.view.words.numbers import fine
 from specviz.view.words.palette import Phase
@@ -29,12 +29,16 @@ def waste(scene: AskScene) -> LessonQuestion:
     lost = n - end.n_accepted
     reason = f"{n} went through, {end.n_accepted} became text. That is the price of width."
     fair = f"Fair: at most {longest} become text, the longest path. It was {lost}: {reason}"
+    ideas: list[Idea] = [
+        (0, n - longest - 1, f"One path at most becomes text, of at most {longest} nodes. All others bought nothing."),
+        (n + 1, FAR, f"More than the tree has: {n} went through the target."),
+    ]
     asked = scene.number(
         f"{n} nodes go through the target. How many of them will not become text?",
         lost,
         0,
-        [(n + 1, FAR, f"More than the tree has: {n} went through the target.")],
-        otherwise="One path at most becomes text, and it has few nodes. All others bought nothing.",
+        ideas,
+        otherwise="A whole number is meant.",
         shown=str(lost),
         reason=reason,
         unit="nodes",
