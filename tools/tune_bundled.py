@@ -70,13 +70,13 @@ def _found(tuning: Tuning, own: Mapping[str, Any]) -> dict[str, Any]:
 def _confirmed(tuning: Tuning, own: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
     """The setting found over plain decoding and over the recording's, which itself is taken over plain decoding too."""
     (method,), load = tuning.methods, os.getloadavg()[0]
-    found, recorded, plain = KnobSetting(method, kept["found"]), KnobSetting(method, own), KnobSetting(PLAIN)
+    best, recorded, plain = KnobSetting(method, kept["found"]), KnobSetting(method, own), KnobSetting(PLAIN)
     every = range(len(tuning.prompts.texts))
     half = tuning.seconds / 2
-    (over_plain, over_own), _ = tuning.confirmed(found, [plain, recorded], every, time.perf_counter() + half)
+    (over_plain, over_own), _ = tuning.confirmed(best, [plain, recorded], every, time.perf_counter() + half)
     (own_over_plain,), _ = tuning.confirmed(recorded, [plain], every, time.perf_counter() + half)
-    told = {"found_over_plain": over_plain, "own_over_plain": own_over_plain, "found_over_own": over_own}
-    return {**{name: _told(estimate) for name, estimate in told.items()}, "load": round(load, 2)}
+    gains = {"found_over_plain": over_plain, "own_over_plain": own_over_plain, "found_over_own": over_own}
+    return {**{name: _told(estimate) for name, estimate in gains.items()}, "load": round(load, 2)}
 
 
 def _told(estimate: Estimate) -> Any:

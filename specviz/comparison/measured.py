@@ -355,13 +355,13 @@ def fitting(prompts: PromptSet, pair: Pair, n_new: int) -> dict[int, list[int]]:
     """
     chat = wants_chat(pair.target, None)
     encodings = [encode_prompt(pair.target.tokenizer, text, chat) if text else [] for text in prompts.texts]
-    found = {k: ids for k, ids in enumerate(encodings) if ids and len(ids) + n_new <= pair.context}
-    if not found:
+    kept = {k: ids for k, ids in enumerate(encodings) if ids and len(ids) + n_new <= pair.context}
+    if not kept:
         raise SpecvizError(
             f"no prompt of '{prompts.source}' fits: the shortest has {min(map(len, encodings))} tokens, with {n_new} "
             f"new ones the context of {pair.context} is exceeded; give shorter prompts or a smaller --max-new-tokens"
         )
-    return found
+    return kept
 
 
 @contextmanager

@@ -25,19 +25,19 @@ run = LocalRun(pair, Start(prompt="def add(a, b):", method="draft", knobs={"max_
 for _ in run.rounds():
     pass
 import gc, sys
-told = {"tokens": list(run.tokens), "exact": pair.target.exact, "sweeps": gc.isenabled()}
+facts = {"tokens": list(run.tokens), "exact": pair.target.exact, "sweeps": gc.isenabled()}
 """
 _ASKED = """
 import torch
 from transformers.masking_utils import TransformGetItemToIndex
 with TransformGetItemToIndex():
-    told["indexed"] = torch.arange(3)[1].item()
+    facts["indexed"] = torch.arange(3)[1].item()
 assert torch._dynamo.config
-told["compiles"] = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item()
+facts["compiles"] = torch.compile(lambda x: x + 1, backend="eager")(torch.ones(1)).item()
 """
 _TELL = """
 import json
-print(json.dumps(told | {"modules": sorted(sys.modules)}))
+print(json.dumps(facts | {"modules": sorted(sys.modules)}))
 """
 
 
@@ -90,7 +90,7 @@ with lean.lean_start(DEVICE):
     from transformers import AutoModelForCausalLM
     from transformers.models.llama.modeling_llama import LlamaForCausalLM
     from transformers.utils import is_torch_distributed_available
-told = {"parted": is_torch_distributed_available(), "sweeps": gc.isenabled()}
+facts = {"parted": is_torch_distributed_available(), "sweeps": gc.isenabled()}
 """
 
 

@@ -43,7 +43,7 @@ class Judge:
     r: int
     distinct: bool = False
     slack: float = 0.25
-    made: list[Made] = field(default_factory=list)
+    verdicts: list[Made] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.by_id = {n.node: n for n in self.nodes}
@@ -74,7 +74,7 @@ class Judge:
     def test(self, node: int, threshold: float, chance: float, residual: bool) -> bool:
         p = float(self.target(self.above(node))[self.by_id[node].token])
         verdict = Made(node, p, float(threshold) if residual else None, float(chance), self.u(node))
-        self.made.append(verdict)
+        self.verdicts.append(verdict)
         return verdict.passed
 
     def run(self, verifier: str) -> list[Made]:
@@ -86,7 +86,7 @@ class Judge:
             "multi_traversal": lambda: self.traverse(-1, (), 1.0, 0.0, False),
         }
         rules.get(verifier, lambda: self.chain(verifier))()
-        return self.made
+        return self.verdicts
 
     def tokenwise(self, slack: float = 0.0) -> None:
         """Children of all that spell the text, in id order, R <- (R - q)+."""

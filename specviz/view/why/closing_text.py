@@ -49,8 +49,8 @@ def _no_token(run: Run, tree: RoundTree) -> str:
 
 def _paused(run: Run, q: int, r: int) -> str:
     """What was said as drafting paused: what a round costs and brings, and when it is tried again."""
-    said = [warn.message for warn in run.warnings if warn.code == "auto" and (warn.q, warn.r) <= (q, r)]
-    return running(said[-1][:1].upper() + said[-1][1:]) if said else ""
+    messages = [warn.message for warn in run.warnings if warn.code == "auto" and (warn.q, warn.r) <= (q, r)]
+    return running(messages[-1][:1].upper() + messages[-1][1:]) if messages else ""
 
 
 def _match(tree: RoundTree) -> Match | None:

@@ -11,7 +11,7 @@ COUNT_RUNS = """() => {
   new MutationObserver(() => { if (app.dataset.testScriptState === 'running') window.runs += 1; })
     .observe(app, { attributes: true, attributeFilter: ['data-test-script-state'] });
 }"""
-WAIT_MS = 30_000
+WAIT_MS = 120_000  # at most, of a busy machine: nobody waits longer than it takes
 STAGE = ".stage:not(.bare)"  # a panel may show the tree of the round once more
 
 
