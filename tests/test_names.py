@@ -50,5 +50,5 @@ def test_no_variable_has_an_empty_name() -> None:
 
 
 def test_an_empty_name_is_found() -> None:
-    code = "found = 1\nfor said, n in pairs:\n    told: list[int] = []\nwith opened() as made:\nmade(1)\nsaid_once = found\n"
+    code = "found = 1\nfor said, n in pairs:\n    told: list[int] = []\nwith opened() as made:\nmade(1)\n"
     assert EMPTY.findall(code) == ["found", "said", "told", "made"]
