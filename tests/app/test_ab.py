@@ -30,16 +30,16 @@ def _moved(core: ServedRun, **knobs: Any) -> None:
 
 def test_both_settings_are_decoded_and_kept_under_their_names(core: ServedRun) -> None:
     _moved(core, temperature=0.5)
-    asked: list[Start] = []
+    starts: list[Start] = []
     start = core.start
-    core.start = lambda wanted, paced=False: (asked.append(wanted), start(wanted, paced))[1]  # type: ignore[method-assign]
+    core.start = lambda wanted, paced=False: (starts.append(wanted), start(wanted, paced))[1]  # type: ignore[method-assign]
     trial = core.try_both()
     until(lambda: not trial.running, "it does not end")
     assert trial.problem is None
     assert trial.names == ["A/B 1: γ 4", "A/B 1: γ 6"]
     kept = {"max_new_tokens": 12, "temperature": 0.5}
-    assert [question.knobs for question in asked] == [kept, kept | {"gamma": 6}]
-    assert [(question.prompt, question.paused) for question in asked] == [("x", False)] * 2
+    assert [question.knobs for question in starts] == [kept, kept | {"gamma": 6}]
+    assert [(question.prompt, question.paused) for question in starts] == [("x", False)] * 2
     runs = [core.events_of(name) for name in trial.names]
     headers = [next(event for event in events if isinstance(event, Header)) for events in runs]
     assert len({header.run for header in headers}) == 2

@@ -32,8 +32,8 @@ def _handed(at: Any) -> dict[str, Any]:
 
 
 def _reasons(name: str) -> dict[str, str]:
-    held = Viewer.of(name, TraceFile(RECORDINGS[name]))
-    return {id: reason for id, _, reason in below._row(held)}
+    viewer = Viewer.of(name, TraceFile(RECORDINGS[name]))
+    return {id: reason for id, _, reason in below._row(viewer)}
 
 
 def test_every_page_about_a_run_has_its_tab() -> None:
@@ -169,14 +169,14 @@ def test_the_run_on_the_stage_is_laid_beside_others_at_its_place(open_page: Open
     at = open_page(settings, "stage", at="r2", panel="compare", **{"with": ["code-ar", "code-draft"]})
     assert not at.exception
     assert [error.value for error in at.error] == []
-    data, held = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
+    data, viewer = _score(at), Viewer.of("x", TraceFile(RECORDINGS["code-tree"]))
     assert [lane["letter"] for lane in data["score"]["lanes"]] == ["A", "B", "C"]
-    before = held.player.run.rounds.point(0).n_emitted
+    before = viewer.player.run.rounds.point(0).n_emitted
     assert data["at"] == before
     assert "token" not in at.query_params, "the place says it"
     at.query_params["at"] = "r3"
     at.run()
-    assert _score(at)["at"] == sum(held.player.run.rounds.point(k).n_emitted or 0 for k in (0, 1))
+    assert _score(at)["at"] == sum(viewer.player.run.rounds.point(k).n_emitted or 0 for k in (0, 1))
 
 
 def test_a_position_behind_the_end_of_the_run_on_the_stage_stands_in_the_address(open_page: Open) -> None:
@@ -229,8 +229,8 @@ def test_a_finding_and_a_warning_lead_to_the_rounds_that_show_them(open_page: Op
     for name in ("code-eagle3", "code-specbranch"):
         at = open_page(Settings(replay=RECORDINGS[name]), "stage", panel="overview")
         assert not at.exception
-        held: Viewer = at.session_state["viewer"]
-        judged, warned = held.frame.judgement, warning_groups(held.player.run)
+        viewer: Viewer = at.session_state["viewer"]
+        judged, warned = viewer.frame.judgement, warning_groups(viewer.player.run)
         places = [place.at for finding in judged.findings for place in finding.places]
         places += [label.replace(" ", "/") for group in warned for _, label in group.places]
         leads = [button for button in at.button if button.key and button.key.startswith("evidence-")]
@@ -240,19 +240,19 @@ def test_a_finding_and_a_warning_lead_to_the_rounds_that_show_them(open_page: Op
         leads[0].click().run()
         assert at.query_params["at"] == places[0]
         assert at.query_params["panel"] == "overview"
-        assert held.place == places[0]
+        assert viewer.place == places[0]
 
 
 def test_a_filter_leads_to_what_passes_it(open_page: Open) -> None:
     at = open_page(Settings(replay=RECORDINGS["code-tree"]), "stage", panel="overview", find="rejected")
-    held: Viewer = at.session_state["viewer"]
-    rounds = held.player.run.rounds
+    viewer: Viewer = at.session_state["viewer"]
+    rounds = viewer.player.run.rounds
     lost = [f"r{r.r}/n{node}" for r in rounds for node, v in sorted(r.verdicts.items()) if v.status == "rejected"]
     leads = [button.key.removeprefix("evidence-found-") for button in at.button if "evidence-found-" in str(button.key)]
     assert leads
     assert leads == lost[: len(leads)]
     at.button(key=f"evidence-found-{leads[-1]}").click().run()
-    assert held.place == leads[-1]
+    assert viewer.place == leads[-1]
     at.text_input(key="find").set_value("n_accepted=0").run()
     idle = [f"r{r.r}" for r in rounds if r.end is not None and not r.end.n_accepted]
     leads = [button.key.removeprefix("evidence-found-") for button in at.button if "evidence-found-" in str(button.key)]

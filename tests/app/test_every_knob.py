@@ -76,12 +76,12 @@ def test_every_knob_of_a_method_is_moved_and_handed_over(
             continue
         moved[spec.name] = _another(spec)
         widget.set_value("7" if spec.kind == "texts" else moved[spec.name])
-    asked: list[Start] = []
-    monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
+    starts: list[Start] = []
+    monkeypatch.setattr(core, "start", lambda start, paced: starts.append(start))
     onstage.tell(at, "say", "def f(")
     assert not at.exception
     assert [error.value for error in at.error] == []
-    (start,) = asked
+    (start,) = starts
     assert start.method == method
     assert start.knobs == moved
 

@@ -170,8 +170,8 @@ def test_tokens_that_were_never_tested_can_be_read_on_the_stage(ground: str, mar
     """Their sign in its own colour, and their words in the ink of the picture, which lets the ground through."""
     style, under, sheet = STYLES[mark], GROUNDS[ground], painted.style()
     inks = dict(zip(("light", "dark"), re.findall(r"--ink: (#\w{6})", sheet), strict=True))
-    shown = re.search(rf"\.node\[data-mark={mark}\] \{{ opacity: ([.\d]+)", sheet)
-    share = float(shown[1]) if shown else 1.0
+    match = re.search(rf"\.node\[data-mark={mark}\] \{{ opacity: ([.\d]+)", sheet)
+    share = float(match[1]) if match else 1.0
     for name in ("backgroundColor", "secondaryBackgroundColor"):
         own = style.dark if ground == "dark" else style.light
         assert _contrast(own, under[name]) >= 4.5

@@ -75,22 +75,22 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def opened(browser: Any, folder: Path) -> Iterator[Any]:
     """Opens a lesson in a window that reaches nothing; it must have asked for nothing, and complained of nothing."""
-    asked: list[str] = []
+    addresses: list[str] = []
     context = browser.new_context(offline=True, reduced_motion="reduce")
 
     def opened(id: str, size: tuple[int, int] = SIZES[0], behind: str = "") -> Any:
         page = context.new_page()
         page.set_viewport_size({"width": size[0], "height": size[1]})
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("console", lambda message: asked.append(message.text))
-        page.on("pageerror", lambda error: asked.append(str(error)))
+        page.on("request", lambda request: addresses.append(request.url))
+        page.on("console", lambda message: addresses.append(message.text))
+        page.on("pageerror", lambda error: addresses.append(str(error)))
         page.goto(f"file://{folder / id}.html{behind}")
         page.wait_for_function("() => globalThis.lesson?.at >= 0")
         return page
 
     yield opened
     context.close()
-    assert [line for line in asked if not line.startswith("file://")] == []
+    assert [line for line in addresses if not line.startswith("file://")] == []
 
 
 @pytest.mark.parametrize("id", LESSONS)
@@ -103,8 +103,8 @@ def test_a_lesson_is_small_and_what_it_names_is_seen_on_a_laptop_and_on_a_phone(
         page = opened(id, size)
         for k, step in enumerate(steps):
             page.evaluate("k => lesson.go(k)", k)
-            seen = " ".join(page.evaluate(_SEEN))
-            missing = [name for name in step.see if name not in seen]
+            parts = " ".join(page.evaluate(_SEEN))
+            missing = [name for name in step.see if name not in parts]
             assert not missing, f"step {k + 1} at {size} names {missing}, which is not to be seen"
             if step.question is not None:
                 given = _answers_in(page.inner_text(".why"), step.question)

@@ -79,12 +79,12 @@ def test_start_hands_over_prompt_method_and_knobs(open_page: Open, monkeypatch: 
     assert not at.exception
     at.slider(key="draft.gamma").set_value(7)
     at.selectbox(key="pace").set_value("held: step by hand")
-    asked: list[Start] = []
-    monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
+    starts: list[Start] = []
+    monkeypatch.setattr(core, "start", lambda start, paced: starts.append(start))
     onstage.tell(at, "say", "def f(")
     assert not at.exception
     assert not at.error
-    assert [(s.prompt, s.method, s.verifier, s.knobs, s.paused) for s in asked] == [
+    assert [(s.prompt, s.method, s.verifier, s.knobs, s.paused) for s in starts] == [
         ("def f(", "draft", None, {"gamma": 7}, True)
     ]
 
@@ -288,10 +288,10 @@ def test_a_method_that_cannot_run_is_marked_refused_in_words_and_ends_nothing(op
 def test_a_tap_gives_every_event_once_and_follows_to_the_next_run(core: ServedRun) -> None:
     tap = LiveSource(core)
     core.start(Start(prompt="x", knobs={"max_new_tokens": 8}))
-    seen = []
-    until(lambda: seen.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")
-    seen += tap.poll()
-    assert [e.i for e in seen] == list(range(len(seen)))
+    events = []
+    until(lambda: events.extend(tap.poll()) or (core.has_run and not core.running), "it does not end")
+    events += tap.poll()
+    assert [e.i for e in events] == list(range(len(events)))
     core.start(Start(prompt="x", knobs={"max_new_tokens": 4}))
     again: list[object] = []
     until(lambda: again.extend(tap.poll()) or again, "no second run")
@@ -330,22 +330,22 @@ def test_a_watched_run_is_shown_from_its_first_step_and_passes_over_nothing(
     core: ServedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at by hand, in the lock, at every turn of the draining thread."""
-    seen: list[Cursor] = []
+    cursors: list[Cursor] = []
     tick = Player.tick
 
     def looking(player: Player, now: float) -> bool:
         moved = tick(player, now)
-        if player.run.rounds and (not seen or seen[-1] != player.cursor):
-            seen.append(player.cursor)
+        if player.run.rounds and (not cursors or cursors[-1] != player.cursor):
+            cursors.append(player.cursor)
         return moved
 
     monkeypatch.setattr(Player, "tick", looking)
     core.live_player.animate = True  # as a server does outside of tests
     core.start(Start(prompt="a", method="draft"), paced=True)
     core.live_player.speed = 16.0
-    until(lambda: len({cursor.index for cursor in seen}) >= 3, "three rounds")
-    assert seen[0] == Cursor(0, Phase.ROOT)
-    rounds = [cursor.index for cursor in seen]
+    until(lambda: len({cursor.index for cursor in cursors}) >= 3, "three rounds")
+    assert cursors[0] == Cursor(0, Phase.ROOT)
+    rounds = [cursor.index for cursor in cursors]
     assert rounds == sorted(rounds)
     assert set(rounds) == set(range(max(rounds) + 1))
 
@@ -377,20 +377,20 @@ def test_a_file_of_prompts_is_decoded_as_a_stream(open_page: Open, monkeypatch: 
     core.load()
     until(lambda: core.catalogue, "no catalogue")
     at.run()
-    asked: list[Start] = []
-    monkeypatch.setattr(core, "start", lambda start, paced: asked.append(start))
+    starts: list[Start] = []
+    monkeypatch.setattr(core, "start", lambda start, paced: starts.append(start))
     at.selectbox(key="stream").set_value("all bundled prompts").run()
     at.button(key="start").click().run()
     assert not at.exception
-    assert asked[0].prompt == ""
-    assert {p.text for p in asked[0].stream} == set(bundled_prompts().values())
-    assert {p.domain for p in asked[0].stream} == {"code", "prose", "sums"}
+    assert starts[0].prompt == ""
+    assert {p.text for p in starts[0].stream} == set(bundled_prompts().values())
+    assert {p.domain for p in starts[0].stream} == {"code", "prose", "sums"}
     at.selectbox(key="stream").set_value("a file").run()
     lines = b'{"prompt": "def f(", "domain": "code"}\n{"prompt": "The module"}\n'
     at.file_uploader(key="stream-file").set_value(("mine.jsonl", lines, "application/jsonl")).run()
     at.button(key="start").click().run()
     assert not at.exception
-    assert [(p.text, p.domain) for p in asked[1].stream] == [("def f(", "code"), ("The module", "mine")]
+    assert [(p.text, p.domain) for p in starts[1].stream] == [("def f(", "code"), ("The module", "mine")]
 
 
 def test_a_bad_file_of_prompts_is_refused_with_its_line(open_page: Open) -> None:

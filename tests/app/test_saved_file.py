@@ -38,9 +38,9 @@ def _first_rounds(events: list[Event], n: int) -> Iterator[Event]:
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     events = read_events(RECORDINGS["stream-specblock"])
-    shown = specviz.show(write_trace(folder / "long", list(_first_rounds(events, ROUNDS))))
-    assert shown.n_rounds == ROUNDS
-    return shown.save(folder / "long.html")
+    frame = specviz.show(write_trace(folder / "long", list(_first_rounds(events, ROUNDS))))
+    assert frame.n_rounds == ROUNDS
+    return frame.save(folder / "long.html")
 
 
 def test_64_rounds_of_large_trees_are_small_enough_to_be_sent(saved: Path) -> None:
@@ -50,18 +50,18 @@ def test_64_rounds_of_large_trees_are_small_enough_to_be_sent(saved: Path) -> No
 @pytest.fixture
 def page(saved: Path) -> Iterator[Any]:
     """The file in a browser that reaches nothing; whatever the page asks for is noted, and must be nothing."""
-    asked: list[str] = []
+    addresses: list[str] = []
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 1440, "height": 900}, offline=True)
-        context.route("**/*", lambda route: (asked.append(route.request.url), route.continue_()))
+        context.route("**/*", lambda route: (addresses.append(route.request.url), route.continue_()))
         opened = context.new_page()
         opened.set_default_timeout(_WAIT_MS)
-        opened.on("console", lambda message: asked.append(message.text))
-        opened.on("pageerror", lambda error: asked.append(str(error)))
+        opened.on("console", lambda message: addresses.append(message.text))
+        opened.on("pageerror", lambda error: addresses.append(str(error)))
         opened.goto(f"file://{saved}")
         opened.locator(".node").first.wait_for()
         yield opened
-        assert asked == [f"file://{saved}"]
+        assert addresses == [f"file://{saved}"]
 
 
 def test_it_plays_and_obeys_every_key_with_the_network_off(page: Any) -> None:

@@ -100,8 +100,8 @@ def test_every_panel_of_every_bundled_trace_takes_whatever_is_done(trace: str, t
 
 def _rounds(tab: Tab) -> list[str]:
     """The places of all rounds, in their order."""
-    held: Viewer = tab.app.session_state["viewer"]
-    run = held.player.run
+    viewer: Viewer = tab.app.session_state["viewer"]
+    run = viewer.player.run
     return [place_name(run, index, None) for index in range(len(run.rounds))]
 
 

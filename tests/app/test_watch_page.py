@@ -69,8 +69,8 @@ def test_a_history_is_shown_where_there_are_no_rounds(open_page: Open, history: 
     at = open_page(Settings(replay=history), page)
     assert not at.exception
     assert not at.error
-    shown = {metric.label: metric.value for metric in at.metric}
-    assert (shown["tokens a round"], shown["rounds"], shown["accepted"]) == ("2.10", "400", "440")
+    metrics = {metric.label: metric.value for metric in at.metric}
+    assert (metrics["tokens a round"], metrics["rounds"], metrics["accepted"]) == ("2.10", "400", "440")
 
 
 def test_a_history_opens_in_the_terminal_with_the_same_numbers(
@@ -142,8 +142,8 @@ def test_a_pasted_log_is_read_and_what_was_read_is_said(open_page: Open) -> None
     _paste(at, f"It is slow, see below:\n```\n{log}```\n")
     assert at.selectbox(key="src").value.startswith("pasted")
     assert any("vLLM" in caption.value and "read" in caption.value for caption in at.caption)
-    shown = {metric.label: metric.value for metric in at.metric}
-    assert shown["drafted"] != "—"
+    metrics = {metric.label: metric.value for metric in at.metric}
+    assert metrics["drafted"] != "—"
     at.selectbox(key="src").set_value("code-draft").run()
     assert not any("vLLM" in caption.value and "read" in caption.value for caption in at.caption)
 

@@ -152,9 +152,9 @@ def test_the_last_line_is_the_report(pair: Folders, capsys: Captured, tmp_path: 
     as_json = msgspec.json.decode(out[-1], type=Ablation)
     assert as_json.rows[1].over_ar is None
     assert as_json.settings["ratios"] == [8.0]
-    shown = "\n".join(out[:-1])
+    text = "\n".join(out[:-1])
     for word in ("Rollback and speed-up", "Drafts", "Lanes", "The paper's shape", "c = 8", "nothing was timed"):
-        assert word in shown
+        assert word in text
     assert "<h2>Rollback and speed-up</h2>" in page.read_text()
 
 

@@ -129,10 +129,10 @@ def test_blockwise_and_hsd_write_the_same(recordings: tuple[str, ...], capsys: C
     assert expected["tokenwise"] == pytest.approx(estimated["tokenwise"], abs=1e-4)
     gain = expected["hsd"] - expected["tokenwise"]
     assert same["hsd"]["difference"]["value"] == pytest.approx(gain)
-    shown = "\n".join(card)
-    assert "hsd_ref ✗" in shown
-    assert "NOT LOSSLESS" in " ".join(shown.split())
-    assert f"{blockwise['block_efficiency']['value']:.3f}" in shown
+    text = "\n".join(card)
+    assert "hsd_ref ✗" in text
+    assert "NOT LOSSLESS" in " ".join(text.split())
+    assert f"{blockwise['block_efficiency']['value']:.3f}" in text
     assert "--prompts two.jsonl" in report["command"]
     assert str(Path(recordings[1]).parent) not in out
 

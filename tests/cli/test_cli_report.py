@@ -35,9 +35,9 @@ def test_a_recording_becomes_one_file(name: str, cli: Cli, tmp_path: Path) -> No
     done = cli("export", "--html", RECORDINGS[name], "-o", out)
     assert (done.code, done.out) == (0, f"{out}\n")
     page = out.read_text("utf-8")
-    held = _held(page)
-    n = len(held["rounds"])
-    assert n == len(held["head"]["points"]) > 0
+    recording = _held(page)
+    n = len(recording["rounds"])
+    assert n == len(recording["head"]["points"]) > 0
     assert f"{n} rounds" in done.err
     assert len(page) * min(1, 64 / n) <= _MOST
     assert not re.search(r"https?:|src=|href=|@import|url\((?!#)", page), "it asks for something from elsewhere"

@@ -194,10 +194,10 @@ def test_an_interrupt_leaves_a_whole_trace_and_the_queries_so_far(model: Path, t
     assert running.returncode == 130, err
     assert "Traceback" not in err
     with Trace(tmp_path / "t.sv.jsonl.gz", check=True) as recording:
-        held = list(recording.poll())
+        polled = list(recording.poll())
         assert recording.end is not None
         assert recording.end.reason == "cancelled"
-    n = sum(isinstance(event, events.Prefill) for event in held)
+    n = sum(isinstance(event, events.Prefill) for event in polled)
     assert 2 <= n < 400
     assert f"{n} queries" in err
     assert "queries" in out

@@ -69,13 +69,13 @@ class Ahead(OverlappingDrafter):
         self.during()
         return tree.draft()
 
-    def observe(self, seen: Observation) -> None:
+    def observe(self, observation: Observation) -> None:
         """Keep what hangs behind the branch that was hit."""
-        assert seen.outcome is not None
-        kept = {seen.draft.ids[node] for node in seen.outcome.accepted}
+        assert observation.outcome is not None
+        kept = {observation.draft.ids[node] for node in observation.outcome.accepted}
         self.waiting = []
         for branch, line in self._behind.items():
-            if self._tree.node(branch).id in kept and seen.outcome.closing is None:
+            if self._tree.node(branch).id in kept and observation.outcome.closing is None:
                 self.waiting = [replace(self._tree.node(node)) for node in line]
 
     def on_abort(self) -> None:

@@ -65,15 +65,15 @@ def test_a_conversation_that_goes_on_says_what_one_from_the_start_would(
     fresh = _run(chatty, "and?", history, method=method)
     cache = first.session.cache
     whole = fresh.session.prompt
-    held = cache.holds(whole[:-1])
-    assert held >= len("<s>user:ab ab</s><s>assistant:") - 12, "the first message is there already"
+    n_held = cache.holds(whole[:-1])
+    assert n_held >= len("<s>user:ab ab</s><s>assistant:") - 12, "the first message is there already"
     fed = []
     add = KVCache.add
     monkeypatch.setattr(KVCache, "add", lambda self, token, parent: (fed.append(token), add(self, token, parent))[1])
     went_on = _run(chatty, "and?", history, cache, method)
     monkeypatch.undo()
     assert went_on.tokens == fresh.tokens
-    assert fed[: len(whole) - 1 - held] == list(whole[held:-1]), "only what was new of the prompt was fed"
+    assert fed[: len(whole) - 1 - n_held] == list(whole[n_held:-1]), "only what was new of the prompt was fed"
 
 
 def test_a_drafter_that_reads_states_is_shown_the_whole_conversation(chatty: Pair) -> None:

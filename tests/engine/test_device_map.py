@@ -157,10 +157,10 @@ def _on_two_devices(model: Any) -> MappedAdapter:
 
 
 def _put(module: Any, device: str) -> None:
-    for held in (module._parameters, module._buffers):
-        for name, tensor in held.items():
+    for tensors in (module._parameters, module._buffers):
+        for name, tensor in tensors.items():
             if tensor is not None:
-                held[name] = tensor.detach().to(device)
+                tensors[name] = tensor.detach().to(device)
     add_hook_to_module(module, AlignDevicesHook(execution_device=device))
 
 

@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses of models that were asked for. Nobody answers."""
-    asked: list[str] = []
+    addresses: list[str] = []
 
     class Session:
         """As without a connection."""
@@ -48,14 +48,14 @@ def network(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def __getattr__(self, _: str) -> Callable[..., None]:
             def ask(*words: str, **_: object) -> None:
                 if "/models/" in words[-1]:  # the library's own question about who is calling is not ours
-                    asked.append(words[-1])
+                    addresses.append(words[-1])
                 raise OSError("Name or service not known")
 
             return ask
 
     monkeypatch.setattr("huggingface_hub.get_session", Session)
     monkeypatch.setattr("huggingface_hub.utils._http.get_session", Session)
-    return asked
+    return addresses
 
 
 def refused(name: str) -> str:
@@ -101,10 +101,10 @@ def test_what_lies_in_the_cache_is_used_without_an_answer(
 ) -> None:
     """Under the name that was asked for, and without another question."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-    held = cache / "models--owner--name"
-    shutil.copytree(good, held / "snapshots" / "0123abcd")
-    (held / "refs").mkdir()
-    (held / "refs" / "main").write_text("0123abcd")
+    folder = cache / "models--owner--name"
+    shutil.copytree(good, folder / "snapshots" / "0123abcd")
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("0123abcd")
     assert load("owner/name", "target", "cpu", "float32").info.name == "owner/name"
     assert len(network) == (0 if offline else 1)
 

@@ -171,8 +171,8 @@ def test_a_model_that_fails_in_either_lane_loses_nothing(models: FactoryModels, 
         finally:
             hook.remove()
         assert run.new_tokens == want
-        held = run.drafter.rows.cache
-        assert held.tokens[: held.length] == run.tokens[: held.length]
+        cache = run.drafter.rows.cache
+        assert cache.tokens[: cache.length] == run.tokens[: cache.length]
     assert failed > 3
 
 

@@ -100,8 +100,8 @@ def test_a_library_that_cannot_be_had_so_is_imported_whole() -> None:
     assert not told(begin, _LIBRARY_ONLY, _TELL)["parted"], "the control: as a rule it is had so"
     lacking = told(begin, "lean._ITS_MODELS = ('modeling_layers', 'no_such_module')\n", _LIBRARY_ONLY, _TELL)
     assert lacking["parted"]
-    asked = told(begin, "lean._MARKS = ()\n", _LIBRARY_ONLY, _TELL)
-    assert "torch._dynamo.config" in asked["modules"]
+    reply = told(begin, "lean._MARKS = ()\n", _LIBRARY_ONLY, _TELL)
+    assert "torch._dynamo.config" in reply["modules"]
 
 
 def test_the_worker_and_the_command_begin_so(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ def test_spoilt_files(good: Path, tmp_path: Path) -> None:
     """No weights, pickled weights, broken config, cut weights, an unknown architecture."""
     folder = copy(good, tmp_path)
     weights = folder / "model.safetensors"
-    held = weights.read_bytes()
-    weights.write_bytes(held[: len(held) // 2])
+    content = weights.read_bytes()
+    weights.write_bytes(content[: len(content) // 2])
     assert "cannot be loaded" in refused(folder)
     weights.unlink()
     assert "no weights" in refused(folder)
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04.")
     assert "pickled" in refused(folder)
-    weights.write_bytes(held)
+    weights.write_bytes(content)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "model_type": "nosuch", "architectures": ["NoSuch"]}))
     assert "nosuch" in refused(folder)

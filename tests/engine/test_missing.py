@@ -80,9 +80,9 @@ def test_the_command_is_one_that_the_program_has(own: Pair, embedded: Pair, name
         for one in line.split(" && "):
             words = shlex.split(one)
             assert words[0] == "specviz"
-            asked = CliRunner().invoke(group, [*words[1:], "--help"])
-            assert asked.exit_code == 0, asked.output
-            assert all(word in asked.output for word in words if word.startswith("--"))
+            done = CliRunner().invoke(group, [*words[1:], "--help"])
+            assert done.exit_code == 0, done.output
+            assert all(word in done.output for word in words if word.startswith("--"))
 
 
 def test_a_part_trained_as_told_is_found_where_it_was_put(own: Pair) -> None:

@@ -126,8 +126,10 @@ def test_a_layer_is_the_kernels_own(dtype: torch.dtype, apart: bool) -> None:
     wanted = kernel(rows[None], (other if apart else normed)[None], angle, *pairs[0], past, mask.numpy())[0]
     ours, mine = torch.empty(wanted_rows, 64, dtype=dtype), rows.clone()
     tables = {x: mine, out: ours} | ({} if read is None else {read: other})
-    seen = row_paths(n, past, mask.numpy())
-    call.build().run(n // 2, tables, KVSlots([(pairs[1][0], pairs[1][1])], past), RowPositions(positions, angles, seen))
+    paths = row_paths(n, past, mask.numpy())
+    call.build().run(
+        n // 2, tables, KVSlots([(pairs[1][0], pairs[1][1])], past), RowPositions(positions, angles, paths)
+    )
     assert torch.equal(ours, wanted[-wanted_rows:])
     for one, two in zip(*pairs, strict=True):
         assert torch.equal(one, two)
@@ -199,8 +201,8 @@ def test_without_a_compiler_there_is_no_sketch(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_paths_of_rows_that_see_all_before_them() -> None:
-    seen = row_paths(3, 5, None)
-    assert seen.prefix.tolist() == [6, 7, 8]
-    assert seen.n_extra.tolist() == [0, 0, 0]
+    paths = row_paths(3, 5, None)
+    assert paths.prefix.tolist() == [6, 7, 8]
+    assert paths.n_extra.tolist() == [0, 0, 0]
     whole = np.ones((3, 8), np.bool_)
     assert row_paths(3, 5, whole).prefix.tolist() == [8, 8, 8]

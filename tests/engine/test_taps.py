@@ -36,10 +36,10 @@ class Watching(Drafter):
     def propose(self, ctx: Any) -> Any:
         return self.inner.propose(ctx)
 
-    def observe(self, seen: Observation) -> None:
-        self.seen.append(seen)
-        if seen.outcome is not None:
-            self.inner.observe(seen)
+    def observe(self, observation: Observation) -> None:
+        self.seen.append(observation)
+        if observation.outcome is not None:
+            self.inner.observe(observation)
 
     def cached(self) -> int | None:
         return self.inner.cached()
@@ -80,13 +80,13 @@ def wanted(adapter: ModelAdapter, tokens: Sequence[int]) -> tuple[torch.Tensor, 
 def check(run: Any, drafter: Watching, states: Sequence[torch.Tensor]) -> None:
     """Every new token, the prompt's but the first included, came with the state of the row before it."""
     at = 1
-    for seen in drafter.seen:
-        assert tuple(run.tokens[at : at + len(seen.tokens)]) == seen.tokens
+    for observation in drafter.seen:
+        assert tuple(run.tokens[at : at + len(observation.tokens)]) == observation.tokens
         for layer in drafter.taps:
-            want = states[layer][at - 1 : at - 1 + len(seen.tokens)]
-            assert seen.features[layer].shape == want.shape
-            assert torch.allclose(seen.features[layer], want, atol=EXACT, rtol=0), (at, layer)
-        at += len(seen.tokens)
+            want = states[layer][at - 1 : at - 1 + len(observation.tokens)]
+            assert observation.features[layer].shape == want.shape
+            assert torch.allclose(observation.features[layer], want, atol=EXACT, rtol=0), (at, layer)
+        at += len(observation.tokens)
     assert at == len(run.tokens)
 
 
@@ -112,7 +112,9 @@ def test_features_are_the_hidden_states_of_the_text(pair: Any, knobs: dict[str, 
     run.generate()
     check(run, drafter, wanted(pair[0], run.tokens))
     drafting = knobs not in ({"gamma": 0}, {"method": "ngram"})
-    assert not drafting or max(len(seen.tokens) for seen in drafter.seen[1:]) > 1, "no draft was ever kept"
+    assert not drafting or max(len(observation.tokens) for observation in drafter.seen[1:]) > 1, (
+        "no draft was ever kept"
+    )
 
 
 def test_wrong_rows_would_be_seen(pair: Any) -> None:
@@ -131,7 +133,7 @@ def test_some_layers_after_a_cut_and_an_end_token(pair: Any) -> None:
     run, drafter = watched(pair, (2, 4), temperature=1.0, eos=(eos,), gamma=6)
     run.generate()
     assert run.tokens[-1] == eos
-    assert all(set(seen.features) == {2, 4} for seen in drafter.seen)
+    assert all(set(observation.features) == {2, 4} for observation in drafter.seen)
     check(run, drafter, wanted(pair[0], run.tokens))
 
 
@@ -140,11 +142,11 @@ def test_the_newest_row_alone(pair: Any) -> None:
     run, drafter = watched(pair, (0, 3), newest_only=True, gamma=4)
     run.generate()
     states, at = wanted(pair[0], run.tokens), 1
-    for seen in drafter.seen:
-        at += len(seen.tokens)
+    for observation in drafter.seen:
+        at += len(observation.tokens)
         for layer in (0, 3):
-            assert seen.features[layer].shape[0] == 1
-            assert torch.allclose(seen.features[layer][0], states[layer][at - 2], atol=EXACT, rtol=0)
+            assert observation.features[layer].shape[0] == 1
+            assert torch.allclose(observation.features[layer][0], states[layer][at - 2], atol=EXACT, rtol=0)
 
 
 @pytest.mark.parametrize("newest_only", [False, True])
@@ -154,7 +156,7 @@ def test_a_long_prompt_is_shown_block_by_block(pair: Any, monkeypatch: pytest.Mo
     prompt = [(k * 37) % 250 for k in range(24)]
     run, drafter = watched(pair, (1, 4), newest_only, prompt=prompt, max_new_tokens=3)
     run.prefill()
-    assert [len(seen.tokens) for seen in drafter.seen] == ([2] if newest_only else [7, 7, 7, 2])
+    assert [len(observation.tokens) for observation in drafter.seen] == ([2] if newest_only else [7, 7, 7, 2])
     run.generate()
     if not newest_only:
         check(run, drafter, wanted(pair[0], run.tokens))

@@ -397,11 +397,11 @@ def test_who_waits_is_told_so(capsys: Captured) -> None:
 def test_user_and_password_go_to_the_server_and_nowhere_else(
     tmp_path: Path, capsys: Captured, command: list[str]
 ) -> None:
-    asked: list[Any] = []
-    with served({}, asked=asked) as url:
+    requests: list[Any] = []
+    with served({}, asked=requests) as url:
         address = url.replace("//", "//me:p%40ss@")
         assert main([command[0], address, *command[1:], "-o", str(tmp_path / "a")]) == 2
-    assert {key for _, key in asked} == {"Basic " + base64.b64encode(b"me:p@ss").decode()}
+    assert {key for _, key in requests} == {"Basic " + base64.b64encode(b"me:p@ss").decode()}
     assert main([command[0], "http://me:p%40ss@host:x", *command[1:], "-o", str(tmp_path / "a")]) == 2
     assert "p%40ss" not in capsys.readouterr().err
 

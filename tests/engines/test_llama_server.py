@@ -103,11 +103,11 @@ def test_a_client_behind_the_proxy_leaves_the_same_rounds(
 ) -> None:
     server = find_server(llama.url)
     trace = open_trace(server, tmp_path / "proxied", ServerRequest(PROMPT), None)
-    asked = json.dumps({"prompt": PROMPT, "n_predict": N, "max_tokens": N, "temperature": 0.0}).encode()
+    body = json.dumps({"prompt": PROMPT, "n_predict": N, "max_tokens": N, "temperature": 0.0}).encode()
     notices: list[str] = []
     with ProxyDoor(server, trace, 0, True, notices.append) as door:
         threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
-        request = urllib.request.Request(door.url + path, asked, {"Content-Type": "application/json"})
+        request = urllib.request.Request(door.url + path, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request) as answer:
             assert answer.read()
         door.shutdown()

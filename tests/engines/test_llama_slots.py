@@ -16,16 +16,16 @@ def test_its_slots_are_watched(llama_pair: LlamaPair, tmp_path: Path) -> None:
     with llama_serving(llama_pair, tmp_path / "server.log", "uncounted") as server:
         watcher = ServerWatcher(server.url)
         assert watcher.look().n_generated == 0
-        asked = json.dumps({"prompt": "abab hello", "n_predict": N, "stream": True}).encode()
-        with urllib.request.urlopen(f"{server.url}/completion", asked) as answer:
+        body = json.dumps({"prompt": "abab hello", "n_predict": N, "stream": True}).encode()
+        with urllib.request.urlopen(f"{server.url}/completion", body) as answer:
             answer.readline()
-            seen = [watcher.look() for _ in range(20)]
+            looks = [watcher.look() for _ in range(20)]
             answer.read()
         while (last := watcher.look()).gauges["running"]:
             pass
         file = tmp_path / "history.sv.jsonl"
         assert main(["watch", server.url, "--looks", "2", "--every", "0.1", "-o", str(file)]) == 0
-    counts = [look.n_generated or 0 for look in (*seen, last)]
+    counts = [look.n_generated or 0 for look in (*looks, last)]
     assert 0 < counts[-1] <= N
     assert counts == sorted(counts)
     assert (last.drafts, last.settings, last.n_drafted) == (True, {"drafters": "draft-simple"}, None)

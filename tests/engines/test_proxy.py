@@ -40,7 +40,7 @@ ANSWER = b"HTTP/1.1 200 Fine\r\nx-ODD:  a \r\nTransfer-Encoding: chunked\r\n\r\n
 @contextmanager
 def odd_server(answer: bytes, cut: int) -> Iterator[tuple[str, list[bytes]]]:
     """Sends `answer` in pieces of `cut` bytes and goes; what it was asked."""
-    asked: list[bytes] = []
+    requests: list[bytes] = []
 
     class Odd(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -48,13 +48,13 @@ def odd_server(answer: bytes, cut: int) -> Iterator[tuple[str, list[bytes]]]:
             while not head.endswith(b"\r\n\r\n"):
                 head += self.rfile.readline()
             n = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
-            asked.append(head + self.rfile.read(n))
+            requests.append(head + self.rfile.read(n))
             for first in range(0, len(answer), cut):
                 self.wfile.write(answer[first : first + cut])
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Odd) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        yield f"http://127.0.0.1:{server.server_address[1]}", requests
         server.shutdown()
 
 
@@ -88,11 +88,11 @@ def _rounds(run: Run) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("cut", [1, 7, 10_000])
 def test_two_clients_get_every_byte_and_the_trace_both_answers(tmp_path: Path, cut: int) -> None:
     whole = ANSWER + b"0\r\n\r\n"
-    with odd_server(whole, cut) as (url, asked):
+    with odd_server(whole, cut) as (url, requests):
         got, run, notices = _through(url, [b'{"prompt": "a" }', b"{ }"], tmp_path)
     assert got == [whole, whole]
     host = url.removeprefix("http://")
-    assert sorted(asked) == sorted(_request(host, body) for body in (b'{"prompt": "a" }', b"{ }"))
+    assert sorted(requests) == sorted(_request(host, body) for body in (b'{"prompt": "a" }', b"{ }"))
     assert _rounds(run) == [(0, 0), (4, 1), (4, 0)] * 2
     assert not notices
     assert all(b"secret" not in file.read_bytes() for file in tmp_path.iterdir())
@@ -128,10 +128,10 @@ def test_what_is_no_answer_passes_and_leaves_no_round(tmp_path: Path, body: byte
 
 
 def test_fields_are_added_only_where_that_was_asked(tmp_path: Path) -> None:
-    with odd_server(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", 50) as (url, asked):
+    with odd_server(b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno", 50) as (url, requests):
         got, _, _ = _through(url, [b'{"prompt": "a"}'], tmp_path, ask=True)
     assert got == [b"HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno"]
-    body = json.loads(asked[0].partition(b"\r\n\r\n")[2])
+    body = json.loads(requests[0].partition(b"\r\n\r\n")[2])
     assert body == {"prompt": "a", "stream": True, "timings_per_token": True, "return_tokens": True}
 
 
@@ -230,7 +230,7 @@ def test_an_odd_answer_takes_no_later_one_with_it(tmp_path: Path, bad: bytes) ->
 )
 def test_a_web_page_of_another_place_asks_nothing(tmp_path: Path, head: str, refused: bool) -> None:
     notices: list[str] = []
-    with odd_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 50) as (url, asked):
+    with odd_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 50) as (url, requests):
         server = EngineServer(url, "llama.cpp", None, None)
         trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
         with ProxyDoor(server, trace, 0, False, notices.append) as door:
@@ -240,7 +240,7 @@ def test_a_web_page_of_another_place_asks_nothing(tmp_path: Path, head: str, ref
                 got = line.makefile("rb").readline()
             door.shutdown()
         trace.close()
-    assert (b" 403 " in got, bool(asked)) == (refused, not refused)
+    assert (b" 403 " in got, bool(requests)) == (refused, not refused)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -93,9 +93,14 @@ def served() -> Iterator[Callable[[list[Answer]], str]]:
 
 
 def test_vllm_counts_are_read_with_their_labels() -> None:
-    seen = read_counters(read_samples(vllm(10, [8, 5, 1], 24), "x"), 0.0, "x")
-    assert (seen.engine, seen.models) == ("vLLM", ['a "b"\\c'])
-    assert (seen.n_rounds, seen.n_drafted, seen.n_accepted, seen.per_position) == (10, 30, 14, [8, 5, 1])
+    counters = read_counters(read_samples(vllm(10, [8, 5, 1], 24), "x"), 0.0, "x")
+    assert (counters.engine, counters.models) == ("vLLM", ['a "b"\\c'])
+    assert (counters.n_rounds, counters.n_drafted, counters.n_accepted, counters.per_position) == (
+        10,
+        30,
+        14,
+        [8, 5, 1],
+    )
 
 
 def of_requests(n: int, single: int, allowed_one: int, aborted: int) -> str:
@@ -125,8 +130,8 @@ def test_answers_that_end_with_their_first_token_are_those_that_were_allowed_mor
 
 def test_llama_cpp_counts_under_vllms_names() -> None:
     text = vllm(10, [8, 5, 1], 24).replace("vllm:generation_tokens_total", "llamacpp:tokens_predicted_total")
-    seen = read_counters(read_samples(text.replace("vllm:", "llamacpp:"), "x"), 0.0, "x")
-    assert (seen.engine, seen.n_rounds, seen.n_generated) == ("llama.cpp", 10, 24)
+    counters = read_counters(read_samples(text.replace("vllm:", "llamacpp:"), "x"), 0.0, "x")
+    assert (counters.engine, counters.n_rounds, counters.n_generated) == ("llama.cpp", 10, 24)
 
 
 def test_sglang_tells_means_and_the_picture_says_that_nothing_else_is_known() -> None:
@@ -363,24 +368,24 @@ def models(lengths: dict[tuple[str, str], float], rounds: int = 400) -> str:
 
 
 def test_models_behind_one_address_are_told_apart_and_need_not_be_alike() -> None:
-    seen = picture_of([read_counters(read_samples(models({("0", "a"): 1.1, ("0", "b"): 2.5}), "-"), 0.0, "-")])
-    assert [part.words for part in seen.engines] == [
+    picture = picture_of([read_counters(read_samples(models({("0", "a"): 1.1, ("0", "b"): 2.5}), "-"), 0.0, "-")])
+    assert [part.words for part in picture.engines] == [
         "model a: 1.10 tokens a round over 400",
         "model b: 2.50 tokens a round over 400",
     ]
-    assert not ill_engines(seen.engines)
+    assert not ill_engines(picture.engines)
 
 
 def test_an_engine_is_held_against_those_of_its_model() -> None:
     lengths = {(f"{k}", model): 1.1 if model == "b" else 2.5 for model in "ab" for k in range(3)} | {("1", "a"): 1.2}
-    seen = picture_of([read_counters(read_samples(models(lengths), "-"), 0.0, "-")])
-    assert [part.name for part in ill_engines(seen.engines)] == ["1 of a"]
+    picture = picture_of([read_counters(read_samples(models(lengths), "-"), 0.0, "-")])
+    assert [part.name for part in ill_engines(picture.engines)] == ["1 of a"]
 
 
 def test_a_rank_of_sglang_that_keeps_less_is_named() -> None:
     text = "".join(f'sglang:spec_accept_length{{dp_rank="{k}"}} {1.1 if k == 2 else 2.0}\n' for k in range(4))
-    seen = picture_of([read_counters(read_samples(text, "-"), 0.0, "-")])
-    assert "by data parallel rank, 4 of them: rank 2 at 1.10, the middle one at 2.00" in seen.notes[0]
+    picture = picture_of([read_counters(read_samples(text, "-"), 0.0, "-")])
+    assert "by data parallel rank, 4 of them: rank 2 at 1.10, the middle one at 2.00" in picture.notes[0]
 
 
 def test_engines_are_counted_between_looks() -> None:
@@ -438,9 +443,9 @@ def test_a_change_is_told_in_a_pipe_when_it_is_found(
 
 def test_now_stands_beside_the_mean() -> None:
     looks = [counted(1000 * k, [500 * k], wall=float(k)) for k in (1, 2, 3)] + [counted(4000, [1700], wall=4.0)]
-    seen = picture_of(looks)
-    assert seen.now == pytest.approx(1 + 200 / 1000)
-    assert seen.headline.startswith("1.20 tokens a round now, 1.40 since we look")
+    picture = picture_of(looks)
+    assert picture.now == pytest.approx(1 + 200 / 1000)
+    assert picture.headline.startswith("1.20 tokens a round now, 1.40 since we look")
 
 
 def test_what_stands_beside_is_told_where_it_is_served() -> None:
@@ -455,8 +460,8 @@ def test_what_stands_beside_is_told_where_it_is_served() -> None:
         )
         for engine in (0, 1)
     )
-    seen = picture_of([read_counters(read_samples(text, "x"), 0.0, "x")])
-    assert dict(seen.gauges) == {"running": "4", "waiting": "2", "cache in use": "25%", "prefix hits": "75%"}
+    picture = picture_of([read_counters(read_samples(text, "x"), 0.0, "x")])
+    assert dict(picture.gauges) == {"running": "4", "waiting": "2", "cache in use": "25%", "prefix hits": "75%"}
 
 
 def test_several_servers_are_a_line_each_and_an_ill_one_an_exit_code(

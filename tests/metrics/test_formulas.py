@@ -165,8 +165,8 @@ def verdict(r: int, number: int, status: str, order: int | None) -> Verify:
     return Verify(r=r, node=number, status=status, order=order, **fields)  # type: ignore[arg-type]
 
 
-def with_nodes(records: list[Event], shown: list[Event]) -> list[Event]:
-    return [records[0], *shown, *records[1:]]
+def with_nodes(records: list[Event], events: list[Event]) -> list[Event]:
+    return [records[0], *events, *records[1:]]
 
 
 def level_summary(rounds: list[list[Event]], **header: object) -> list[Event]:
@@ -176,9 +176,9 @@ def level_summary(rounds: list[list[Event]], **header: object) -> list[Event]:
 def chain_of_three(r: int, n: int, first: int, kept: int, t: int = 0) -> list[Event]:
     """Three drafted, `kept` accepted, the next rejected, the rest untested."""
     fates = [("accepted", k) if k < kept else ("rejected", k) if k == kept else ("untested", None) for k in range(3)]
-    shown: list[Event] = [node(r, first + k, first + k - 1 if k else -1, k + 1, n) for k in range(3)]
-    shown += [verdict(r, first + k, status, order) for k, (status, order) in enumerate(fates)]
-    return with_nodes(plain_round(r, n, 3, kept, t=t, closing="bonus" if kept == 3 else "recovered"), shown)
+    events: list[Event] = [node(r, first + k, first + k - 1 if k else -1, k + 1, n) for k in range(3)]
+    events += [verdict(r, first + k, status, order) for k, (status, order) in enumerate(fates)]
+    return with_nodes(plain_round(r, n, 3, kept, t=t, closing="bonus" if kept == 3 else "recovered"), events)
 
 
 def test_positions_on_a_chain_by_hand() -> None:
@@ -200,15 +200,15 @@ def tree_round() -> list[Event]:
     """Root children 0, 1, 2; 3 and 4 below 1. 0 rejected, 1 kept, 2 untested; 3 and 4 rejected."""
     shape = [(0, -1, 1), (1, -1, 1), (2, -1, 1), (3, 1, 2), (4, 1, 2)]
     fates = [("rejected", 0), ("accepted", 1), ("untested", None), ("rejected", 2), ("rejected", 3)]
-    shown: list[Event] = [node(1, number, parent, depth, 5) for number, parent, depth in shape]
-    shown.append(Node(r=1, node=9, parent=2, depth=2, pos=6, token=1, text="a", kept=False, fed=False))
-    shown += [verdict(1, k, status, order) for k, (status, order) in enumerate(fates)]
-    shown.append(
+    events: list[Event] = [node(1, number, parent, depth, 5) for number, parent, depth in shape]
+    events.append(Node(r=1, node=9, parent=2, depth=2, pos=6, token=1, text="a", kept=False, fed=False))
+    events += [verdict(1, k, status, order) for k, (status, order) in enumerate(fates)]
+    events.append(
         Verify(
             r=1, node=9, order=None, kind="test", logp=None, logq=None, thr=None, u=None, status="pruned", why="budget"
         )
     )
-    return with_nodes(plain_round(1, 5, 5, 1, n_tested=4), shown)
+    return with_nodes(plain_round(1, 5, 5, 1, n_tested=4), events)
 
 
 def test_positions_and_depths_part_on_a_tree() -> None:

@@ -265,9 +265,9 @@ def _wire(name: str) -> Iterator[Seen]:
     player = _at_the_end(TRACES[name])
     now = msgspec.json.decode(msgspec.json.encode(stage_now(player, player.frame(), name)))
     for where, head in (("stage", json.loads(run.head())), ("saved page", saved), ("live", now)):
-        for shown in head["metrics"]:
-            yield Seen(where, shown["name"], shown["text"])
-            assert NAME[shown["label"]] == shown["name"]
+        for metric in head["metrics"]:
+            yield Seen(where, metric["name"], metric["text"])
+            assert NAME[metric["label"]] == metric["name"]
     for panel in saved.get("panels", ()):
         for part in panel["parts"]:
             yield from in_columns("saved page", ("  ".join(row) for row in part.get("rows", ())))
@@ -283,7 +283,7 @@ def _pages(name: str, open_page: Open) -> Iterator[Seen]:  # noqa: F811
         if labels:
             at = open_page(Settings(), page, src=name, **({} if panel == "overview" else {"show": "the run"}))
             assert not at.exception
-            numbers = [Seen(panel, shown.label, shown.value) for shown in at.metric if shown.label in NAME]
+            numbers = [Seen(panel, metric.label, metric.value) for metric in at.metric if metric.label in NAME]
             assert [number.name for number in numbers] == labels
             yield from numbers
             yield from spoken(panel, at.markdown[0].value.replace("\\", "") if panel == "overview" else "")

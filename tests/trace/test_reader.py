@@ -113,7 +113,7 @@ def test_a_new_recording_of_the_same_name_is_another_file(tmp_path: Path) -> Non
     for event in EVENTS[:60]:
         first.write(event)
     with Trace(first.path) as trace:
-        seen = trace.poll()
+        events = trace.poll()
         first.path.unlink()  # a name in use is refused; a removed file leaves it free
         second = Recorder(tmp_path / "run")
         for event in EVENTS[:30]:
@@ -121,9 +121,9 @@ def test_a_new_recording_of_the_same_name_is_another_file(tmp_path: Path) -> Non
         assert trace.growing, "its own recorder is still there"
         for event in EVENTS[60:90]:
             first.write(event)
-        seen += trace.poll()
-        assert seen == EVENTS[: len(seen)]
-        assert len(seen) > 60
+        events += trace.poll()
+        assert events == EVENTS[: len(events)]
+        assert len(events) > 60
         os.close(first._fd or -1)
         first._fd = None
         assert not trace.growing, "the second recorder is none of this file's"

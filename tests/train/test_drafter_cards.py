@@ -168,8 +168,8 @@ def test_medusa_heads_get_a_counted_tree(published: bool, little_text: None, tmp
 def test_a_published_eagle_drafter_gets_a_counted_tree(little_text: None, tmp_path: Path) -> None:
     where = save(build("llama", seed=1), tmp_path / "target")
     folder = eagle_folder(load(where, "target", None, None).adapter, tmp_path / "eagle")
-    asked = static_tree.StaticTreeRequest(where, str(folder), windows=8)
-    _, tree = static_tree.train_static_tree(asked, Console())
+    request = static_tree.StaticTreeRequest(where, str(folder), windows=8)
+    _, tree = static_tree.train_static_tree(request, Console())
     assert read_table(folder) == tree["right"]
     save_file({"other": torch.zeros(1)}, folder / "model.safetensors")  # other weights: the table is not theirs
     with pytest.raises(SpecvizError, match="counted with other weights"):

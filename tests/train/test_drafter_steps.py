@@ -136,8 +136,8 @@ def test_windows_the_target_cannot_hold_are_refused(target: ModelAdapter, length
 
 
 def test_pace_is_what_the_request_says() -> None:
-    asked = eagle3.Eagle3Request(None, HERE, HERE, 1, batch=3, accumulate=2, optimizer="adamw", rate=1e-4, warm_up=9)
-    assert asked.pace == TrainingPace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
+    request = eagle3.Eagle3Request(None, HERE, HERE, 1, batch=3, accumulate=2, optimizer="adamw", rate=1e-4, warm_up=9)
+    assert request.pace == TrainingPace(3, 2, "adamw", 1e-4, 2e-2, 9, "bf16")
     assert eagle3.Eagle3Request(None, HERE, HERE, 1).pace == TrainingPace()
     assert Workers().main
     assert TrainingPace().batch == objective.WINDOWS

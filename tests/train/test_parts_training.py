@@ -64,28 +64,30 @@ def asked_kangaroo(target, tmp_path, **changes):
 
 
 def test_an_adapter_learns_and_is_found_by_the_target(small, tmp_path):
-    asked = asked_kangaroo(small, tmp_path, out=Path(small) / "kangaroo", layers=(1, 2))
-    numbers = kangaroo.train_kangaroo(asked, Console())
+    request = asked_kangaroo(small, tmp_path, out=Path(small) / "kangaroo", layers=(1, 2))
+    numbers = kangaroo.train_kangaroo(request, Console())
     trained = pick(load(small, "target", None, None).adapter, None)
     assert trained is not None
     assert trained.layer == numbers["layer"] in (1, 2)
     assert set(numbers["tried"]) == {"1", "2"}
     assert set(numbers["decoding"]) == {"code", "sums"}
     assert all(0 <= share <= 1 for row in numbers["decoding"].values() for share in row["kept_by_position"])
-    page = (asked.out / "README.md").read_text(encoding="utf-8")
+    page = (request.out / "README.md").read_text(encoding="utf-8")
     assert "--layers 1,2" in page
-    assert str(tmp_path) not in page + (asked.out / "card.json").read_text() + (asked.out / "config.json").read_text()
-    ET.parse(asked.out / "reliability.svg")
+    assert (
+        str(tmp_path) not in page + (request.out / "card.json").read_text() + (request.out / "config.json").read_text()
+    )
+    ET.parse(request.out / "reliability.svg")
 
 
 def test_a_finished_training_does_nothing_again(small, tmp_path):
-    asked = asked_kangaroo(small, tmp_path, layers=(1,))
-    numbers = kangaroo.train_kangaroo(asked, Console())
+    request = asked_kangaroo(small, tmp_path, layers=(1,))
+    numbers = kangaroo.train_kangaroo(request, Console())
     losses = [loss for _, loss in numbers["training"]["curve"]]
     assert losses[-1] < losses[0] - 0.05  # a random target has little to teach; what it has is taken
-    weights = (asked.out / "adapter.safetensors").read_bytes()
-    assert kangaroo.train_kangaroo(asked, Console())["training"] == numbers["training"]
-    assert (asked.out / "adapter.safetensors").read_bytes() == weights
+    weights = (request.out / "adapter.safetensors").read_bytes()
+    assert kangaroo.train_kangaroo(request, Console())["training"] == numbers["training"]
+    assert (request.out / "adapter.safetensors").read_bytes() == weights
     with pytest.raises(SpecvizError, match="begun with layers"):
         kangaroo.train_kangaroo(asked_kangaroo(small, tmp_path, layers=(2,)), Console())
     with pytest.raises(SpecvizError, match="layers 1 to 3"):
@@ -134,7 +136,7 @@ def test_an_adapter_is_trained_to_say_what_the_target_says():
 
 def test_layers_that_were_tried_are_not_tried_again(small, tmp_path, monkeypatch):
     """Trying takes longer than a short training: what an interruption leaves of it is kept, layer by layer."""
-    asked, tried = asked_kangaroo(small, tmp_path, layers=(1, 2)), []
+    request, tried = asked_kangaroo(small, tmp_path, layers=(1, 2)), []
 
     def cost(target, adapter, shape, layer, prompts):
         tried.append(layer)
@@ -144,8 +146,8 @@ def test_layers_that_were_tried_are_not_tried_again(small, tmp_path, monkeypatch
 
     monkeypatch.setattr(kangaroo, "_cost", cost)
     with pytest.raises(KeyboardInterrupt):
-        kangaroo.train_kangaroo(asked, Console())
-    assert kangaroo.train_kangaroo(asked, Console())["layer"] == 1
+        kangaroo.train_kangaroo(request, Console())
+    assert kangaroo.train_kangaroo(request, Console())["layer"] == 1
     assert tried == [1, 2, 2]
 
 
@@ -167,18 +169,18 @@ def asked_set(target, tmp_path, **changes):
 
 
 def test_a_set_is_found_and_written_for_its_target(small, tmp_path):
-    asked = asked_set(small, tmp_path)
-    numbers = skip_set.train_skip_set(asked, Console())
+    request = asked_set(small, tmp_path)
+    numbers = skip_set.train_skip_set(request, Console())
     target = load(small, "target", None, None).adapter
-    assert str(load_set(asked.out, target).skips) == numbers["left_out"]
-    trials = Trials.at(asked.work / "trials.json")
+    assert str(load_set(request.out, target).skips) == numbers["left_out"]
+    trials = Trials.at(request.work / "trials.json")
     assert len(trials.cost) == numbers["tried"] == 9
-    page = (asked.out / "README.md").read_text(encoding="utf-8")
+    page = (request.out / "README.md").read_text(encoding="utf-8")
     assert "specviz train skip-set" in page
-    assert str(tmp_path) not in page + "".join(path.read_text() for path in asked.out.glob("*.json"))
-    before = (asked.work / "trials.json").read_bytes()
-    assert skip_set.train_skip_set(asked, Console())["left_out"] == numbers["left_out"]
-    assert (asked.work / "trials.json").read_bytes() == before
+    assert str(tmp_path) not in page + "".join(path.read_text() for path in request.out.glob("*.json"))
+    before = (request.work / "trials.json").read_bytes()
+    assert skip_set.train_skip_set(request, Console())["left_out"] == numbers["left_out"]
+    assert (request.work / "trials.json").read_bytes() == before
     with pytest.raises(SpecvizError, match="begun with seed=0"):
         skip_set.train_skip_set(asked_set(small, tmp_path, seed=1), Console())
 

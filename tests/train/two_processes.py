@@ -32,11 +32,11 @@ def trained(folder: Path, crew: workers.Workers, **pace: Any) -> tuple[dict[str,
     """A few steps on given windows; the weights."""
     target = ModelAdapter(build("llama", seed=5, num_hidden_layers=5).requires_grad_(False))
     windows = OwnWindows.behind(np.random.default_rng(0).integers(0, 250, (12, 24)).astype(np.int32), 5)
-    asked = block_drafter.BlockDrafterRequest(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
-    drafter = block_drafter._begin(asked, target, windows)
-    batches = DrafterBatches(target.model, drafter, drafter.config.taps, windows, 3, asked.batch)
-    loss = block_drafter._loss(asked, target, batches)
-    run = drafter_loop(drafter.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", loss, asked.pace, crew)
+    request = block_drafter.BlockDrafterRequest(None, folder, folder, 1, precision="fp32", warm_up=1, **pace)
+    drafter = block_drafter._begin(request, target, windows)
+    batches = DrafterBatches(target.model, drafter, drafter.config.taps, windows, 3, request.batch)
+    loss = block_drafter._loss(request, target, batches)
+    run = drafter_loop(drafter.network, Budget(steps=STEPS), folder / f"run-{crew.rank}.pt", loss, request.pace, crew)
     ledger = run.finish(quiet)
     return drafter.network.state_dict(), ledger
 

@@ -37,13 +37,13 @@ async def test_it_opens_where_the_texts_part(pair: tuple[Path, Path], size: tupl
     async with app.run_test(size=size) as pilot:
         await compared(pilot, pair[1])
         assert isinstance(app.screen, CompareScreen)
-        seen = shown(app)
-        assert f"position {whole.text.n_same + 1} of {whole.text.n_positions}" in seen
-        assert whole.text.words.split(",")[0][:40] in seen.replace("\n", " ")
-        assert "≠" in seen
+        text = shown(app)
+        assert f"position {whole.text.n_same + 1} of {whole.text.n_positions}" in text
+        assert whole.text.words.split(",")[0][:40] in text.replace("\n", " ")
+        assert "≠" in text
         assert all(len(line) <= size[0] for line in lines(app))
         for lane in whole.text.lanes:
-            assert lane.tokens[whole.text.n_same].shown[:6] in seen
+            assert lane.tokens[whole.text.n_same].shown[:6] in text
         await pilot.press("escape")
         await pilot.pause()
         assert not isinstance(app.screen, CompareScreen)
@@ -82,10 +82,10 @@ async def test_the_delta_row_is_that_of_the_view(pair: tuple[Path, Path]) -> Non
     app = replay_app(pair[0])
     async with app.run_test(size=WIDE) as pilot:
         await compared(pilot, pair[1])
-        seen = shown(app)
+        text = shown(app)
         for row in whole.numbers.rows:
-            assert row.label in seen
-        assert whole.numbers.rows[0].differences[1] in seen
+            assert row.label in text
+        assert whole.numbers.rows[0].differences[1] in text
 
 
 async def test_a_choice_is_asked_for_and_a_bad_file_is_one_line(

@@ -76,13 +76,13 @@ async def test_of_many_warnings_every_one_is_listed(tmp_path: Path, size: tuple[
     async with app.run_test(size=size) as pilot:
         await pilot.press("w")
         await pilot.pause()
-        seen = words(app, "OptionList")
+        text = words(app, "OptionList")
         for _ in many:
             await pilot.press("j")
             await pilot.pause()
-            seen += words(app, "OptionList")
+            text += words(app, "OptionList")
         for warning in many:
-            assert f"clamped knob: {warning.message}" in seen
+            assert f"clamped knob: {warning.message}" in text
         await pilot.press("enter")
         await pilot.pause()
         assert main_of(app).frame.round in (2, 4, 6)
@@ -97,10 +97,10 @@ async def test_what_is_said_again_and_again_stands_once_with_its_rounds(tmp_path
         for expected in (2, 4, 6, 2):
             await pilot.press("w")
             await pilot.pause()
-            seen = words(app)
-            assert "Warnings: 4 of 2 kinds" in seen
-            assert seen.count(LONG[:40]) == 1
-            assert "3 times: r2, r4, r6" in seen
+            text = words(app)
+            assert "Warnings: 4 of 2 kinds" in text
+            assert text.count(LONG[:40]) == 1
+            assert "3 times: r2, r4, r6" in text
             await pilot.press("enter")
             await pilot.pause()
             assert main_of(app).frame.round == expected

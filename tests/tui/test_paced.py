@@ -71,14 +71,14 @@ def paced(script: Script, prelude: bool = False, animate: bool = True) -> RunFee
 
 def watch(feed: RunFeed, since: float = 0.0, tick_s: float = 0.25) -> list[Cursor]:
     """What is on screen, look by look, until the run has ended there."""
-    seen: list[Cursor] = []
+    cursors: list[Cursor] = []
     for k in range(5_000):
         feed.tick(since + k * tick_s)
-        if feed.run.rounds and (not seen or seen[-1] != feed.player.cursor):
-            seen.append(feed.player.cursor)
+        if feed.run.rounds and (not cursors or cursors[-1] != feed.player.cursor):
+            cursors.append(feed.player.cursor)
         if feed.frame().state.name == "ended":
-            return seen
-    raise AssertionError(f"stands still at {seen[-3:]}")
+            return cursors
+    raise AssertionError(f"stands still at {cursors[-3:]}")
 
 
 def test_every_moment_is_seen_and_the_core_runs_a_round_at_a_time() -> None:
@@ -86,13 +86,13 @@ def test_every_moment_is_seen_and_the_core_runs_a_round_at_a_time() -> None:
     feed = paced(script)
     script.ready()
     feed.start(Start(prompt="def f(x):"))
-    seen = watch(feed)
+    cursors = watch(feed)
     whole = Player(fold(RUN))
     whole.first()
     wanted = [whole.cursor]
     while whole.next_step():
         wanted.append(whole.cursor)
-    assert seen == wanted
+    assert cursors == wanted
     assert sum(isinstance(c, StepRounds) for c in script.commands) == script.n_rounds
     assert feed.last_start is not None
     assert not feed.last_start.paused  # what a person asked for; the pace is not theirs
@@ -277,8 +277,8 @@ def test_of_a_first_answer_a_few_rounds_wait_for_the_eye_then_it_comes_at_full_s
     feed = paced(script)
     script.ready()
     feed.say("hello", Start())
-    seen = watch(feed)
-    stepped = [c.index for c in seen if c.phase is Phase.DRAFT]
+    cursors = watch(feed)
+    stepped = [c.index for c in cursors if c.phase is Phase.DRAFT]
     assert set(stepped) == set(range(SEEN_FIRST)), "step by step, then end states"
     assert not feed.paced
     assert feed.player.speed == 1.0

@@ -113,14 +113,14 @@ async def test_ascii_mode_shows_nothing_else(chain_trace: Path, keys: list[str])
 async def test_token_text_cannot_act(tmp_path: Path) -> None:
     app = replay_app(recorded(tmp_path, "hostile", temperature=1.2, new_tokens=60, seed=3))
     async with app.run_test(size=(160, 48)) as pilot:
-        seen = ""
+        text = ""
         for _ in range(8):
             await pilot.press("]")
             await pilot.pause()
-            seen += shown(app)
-        assert "\x1b" not in seen
-        assert "[red]" in seen
-        assert "⟨1B⟩" in seen
+            text += shown(app)
+        assert "\x1b" not in text
+        assert "[red]" in text
+        assert "⟨1B⟩" in text
 
 
 async def test_the_clock_paints_once_per_tick(chain_trace: Path) -> None:

@@ -82,12 +82,12 @@ async def test_the_same_prompt_is_decoded_twice_and_told_to_be_the_same_text(siz
         script.play(second[len(second) // 2 :])
         await look(pilot)
         n = len([t for t in fold(second).queries[0].tokens if t.mark != "prompt"])
-        seen = shown(app)
-        assert f"same text: {n} of {n} tokens equal" in seen
-        assert "Δ to A" in seen
-        assert "≠" not in seen
+        text = shown(app)
+        assert f"same text: {n} of {n} tokens equal" in text
+        assert "Δ to A" in text
+        assert "≠" not in text
         assert all(len(line) <= size[0] for line in lines(app))
-        assert "settings are the same" in seen or size == NARROW
+        assert "settings are the same" in text or size == NARROW
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen_stack == [main_of(app)]

@@ -42,9 +42,9 @@ def test_a_slider_stays_where_it_is_and_its_value_beside_its_words(live: Served,
     page.locator(".knob.moved", has_text="in force from r").wait_for()
     page.wait_for_timeout(600)
     assert _place(page, _GAMMA) == before
-    seen = page.evaluate("[...window.seen]")
-    assert any(words.startswith("6 in force") for words in seen), seen
-    assert not [words for words in seen if words.startswith("4 in force")], seen
+    parts = page.evaluate("[...window.seen]")
+    assert any(words.startswith("6 in force") for words in parts), parts
+    assert not [words for words in parts if words.startswith("4 in force")], parts
 
 
 def test_heading_and_badge_follow_a_knob_in_the_tab_that_moved_it(live: Served, open_at: Callable[..., Any]) -> None:

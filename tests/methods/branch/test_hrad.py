@@ -76,8 +76,8 @@ class Watching(ChainDrafter):
         self.lengths.append(ctx.n)
         return super().propose(ctx)
 
-    def observe(self, seen: Observation) -> None:
-        self.seen.append(seen)
+    def observe(self, observation: Observation) -> None:
+        self.seen.append(observation)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])

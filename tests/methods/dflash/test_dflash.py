@@ -87,8 +87,8 @@ def off(table: Table, length: int, verifier: str, eos: tuple[int, ...] = (), **k
     """How far the law of `length` new tokens is from the target's, every random decision enumerated."""
     target = Told(table)
     trained = made(target, LayerShape(8, 2, 1, 4, 8), slots=2)
-    asked = {"temperature": 1.0, "gamma": 2, "max_new_tokens": length, **knobs}
-    begun = session(target, trained, verifier, (0, 1, 0), eos=eos, **asked)
+    settings = {"temperature": 1.0, "gamma": 2, "max_new_tokens": length, **knobs}
+    begun = session(target, trained, verifier, (0, 1, 0), eos=eos, **settings)
     return float(deviation(law_by_rounds(begun, stateless=[trained, trained.network]), law(table, length, [*eos])))
 
 

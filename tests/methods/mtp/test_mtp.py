@@ -98,8 +98,8 @@ def off(table: Table, length: int, verifier: str, eos: tuple[int, ...] = (), **k
     net.head = target.head.weight
     vocabulary = Vocabulary(table.vocab)
     trained = Trained(config(target, vocabulary, layer), net, vocabulary)
-    asked = {"temperature": 1.0, "gamma": 2, "max_new_tokens": length, **knobs}
-    begun = session(target, trained, verifier, (0, 1, 0), eos=eos, **asked)
+    settings = {"temperature": 1.0, "gamma": 2, "max_new_tokens": length, **knobs}
+    begun = session(target, trained, verifier, (0, 1, 0), eos=eos, **settings)
     return float(deviation(law_by_rounds(begun, stateless=[trained, net]), law(table, length, [*eos])))
 
 

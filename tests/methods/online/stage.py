@@ -38,8 +38,8 @@ def lesson(
     tokens = text.tokens[0]
     logits = torch.zeros(n_pairs - first, VOCAB, dtype=torch.float64)
     logits[torch.arange(n_pairs - first), tokens[first + 1 :]] = sure
-    held = torch.arange(n_pairs - first) % HELD_OUT == 0
-    return QueryBatch(text.features[0], tokens, Laws.of(logits, Vocabulary(VOCAB)), first, held), text
+    is_held_out = torch.arange(n_pairs - first) % HELD_OUT == 0
+    return QueryBatch(text.features[0], tokens, Laws.of(logits, Vocabulary(VOCAB)), first, is_held_out), text
 
 
 def spoken(net: BlockNetwork, batch: QueryBatch, text: Text) -> list[Slot]:

@@ -94,11 +94,13 @@ def generated(table: Table, length: int, verifier: str = "tokenwise", **knobs: A
     target = Told(table)
     mine = drafter(target)
     own: KnobTable = SPECBLOCK.table
-    asked = {"temperature": 1.0, "siblings": "sampled", "max_new_tokens": length, "widths": ["2,2,2,2"], **knobs}
+    settings = {"temperature": 1.0, "siblings": "sampled", "max_new_tokens": length, "widths": ["2,2,2,2"], **knobs}
 
     fresh = SpecBlock(mine.trained, target, 64)  # type: ignore[arg-type]
     parts = SessionConfig(FactoryModels(target, None, 64), fresh, get_verifier(verifier))
-    return law_by_rounds(Session(parts, PROMPT, own, own.knobs(asked)), stateless=[mine.trained, mine.trained.network])
+    return law_by_rounds(
+        Session(parts, PROMPT, own, own.knobs(settings)), stateless=[mine.trained, mine.trained.network]
+    )
 
 
 def off(table: Table, length: int, **options: Any) -> float:

@@ -305,8 +305,8 @@ def test_other_tensors_are_refused(target: ModelAdapter, tmp_path: Path) -> None
     with pytest.raises(ModelError, match="head 2 lacks a part"):
         MEDUSA.read(_dropped(medusa_folder(target, tmp_path / "d"), "2.0.linear.bias"), target)
     odd = medusa_folder(target, tmp_path / "f")
-    held = load_file(odd / "medusa_lm_head.safetensors")
-    save_file(held | {"1.1.weight": held["1.1.weight"][:99].contiguous()}, odd / "medusa_lm_head.safetensors")
+    tensors = load_file(odd / "medusa_lm_head.safetensors")
+    save_file(tensors | {"1.1.weight": tensors["1.1.weight"][:99].contiguous()}, odd / "medusa_lm_head.safetensors")
     with pytest.raises(ModelError, match="heads of several sizes"):
         MEDUSA.read(odd, target)
     two = medusa_folder(target, tmp_path / "e")
