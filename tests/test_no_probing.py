@@ -38,7 +38,7 @@ IN_TURN = {
 
 def asked(source: str) -> Iterator[tuple[int, str | None]]:
     """Line and name of every question; None: the name is in a variable."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(source)) if "attr(" in source else ():
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) > 1:
             wanted = node.args[1]
             name = wanted.value if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) else None
