@@ -119,6 +119,29 @@ def _answers_in(why: str, question: LessonQuestion) -> list[str]:
     return [words for words in (*told, "What would flip it", "lossy") if words.casefold() in why.casefold()]
 
 
+_TREE = """() => {
+  const box = document.querySelector(".canvas").getBoundingClientRect(), nodes = [...document.querySelectorAll(".node:not(.away)")];
+  const cards = nodes.map((node) => node.querySelector(".card").getBoundingClientRect());
+  const letter = (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
+  return { n: nodes.length, away: document.querySelectorAll(".node.away").length,
+    out: cards.filter((card) => card.left < box.left || card.right > box.right || card.top < box.top || card.bottom > box.bottom).length,
+    least: Math.min(...nodes.map((node) => letter(node.querySelector(".word")))) };
+}"""
+
+
+def test_on_a_phone_a_lesson_s_tree_is_as_much_of_it_as_can_be_read(opened: Any) -> None:
+    id = LESSONS[3]
+    page, n_folded = opened(id, SIZES[1]), 0
+    for k in range(len(lesson_script(id).steps)):
+        page.evaluate("k => lesson.go(k)", k)
+        page.wait_for_timeout(60)  # the box is another one where a place is asked for
+        tree = page.evaluate(_TREE)
+        assert (tree["n"] > 3, tree["out"]) == (True, 0), k
+        assert tree["least"] > 10.9, k
+        n_folded += tree["away"] > 0
+    assert n_folded
+
+
 def test_what_would_flip_a_test_is_told_when_the_answer_is_there(opened: Any) -> None:
     id = LESSONS[2]
     page = opened(id)

@@ -283,7 +283,7 @@ export class TreeView {
     let view = this.free;
     if (!view) {
       view = this.whole();
-      if (view.s < (this.focus?.length === 0 ? NAMED : 1) * this.least) view = this.near(this.page.moments[this.k ?? 0]);
+      if (!this.kept && view.s < (this.focus?.length === 0 ? NAMED : 1) * this.least) view = this.near(this.page.moments[this.k ?? 0]);
     }
     this.view = view;
     this.camera.style.transition = motion ? "" : "none";
@@ -308,8 +308,8 @@ export class TreeView {
 
   fit(ids, most) {
     const wide = this.box.clientWidth, high = this.box.clientHeight;
-    const { x0, x1, y0, y1 } = this.bounds(ids);
-    const s = Math.min(most, (wide - 2 * MARGIN) / (x1 - x0), (high - 2 * foot(high)) / (y1 - y0));
+    const { x0, x1, y0, y1 } = this.bounds(ids), side = wide < NARROW ? MARGIN / 4 : MARGIN;
+    const s = Math.min(most, (wide - 2 * side) / (x1 - x0), (high - 2 * foot(high)) / (y1 - y0));
     return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
@@ -332,21 +332,21 @@ export class TreeView {
     this.at = stands;
     const apart = moment.phase === PHASE.COMMIT && !this.open && this.about(path, moment) && !this.focus?.length
       && Math.max(this.whole().s, this.fit(path, 1).s) < this.least;
-    this.kept = apart ? this.lines([...new Set([...path, this.chosen])]) : null; // what the last one came instead of, behind it
+    this.kept = apart ? this.lines([...new Set([...path, this.chosen])]) : this.excerpt(path); // what the last one came instead of, behind it
     if (!before && !this.kept) return;
     this.at = this.kept ?? stands;
-    layer.classList.toggle("gathered", apart);
+    layer.classList.toggle("gathered", Boolean(this.kept));
     layer.classList.toggle("moves", motion);
     for (const node of page.nodes) {
       const group = this.groups.get(node.id), place = this.at.get(node.id), from = this.at.get(node.parent);
       group.classList.toggle("away", !place);
-      group.edge?.classList.toggle("away", !place || !from || (apart && !path.includes(node.id)));
+      group.edge?.classList.toggle("away", !place || !from || (apart && !path.includes(node.id))); // of those that gather in lines
       if (!place) continue;
       group.style.transform = `translate(${place.x}px, ${place.y}px)`;
       if (group.edge && from) group.edge.setAttribute("d", edgeLine(from, place, (apart ? 0.65 : node.row + 0.65) * this.shape.row));
     }
-    const n_before = path.filter((id) => !this.at.has(id)).length, n_rest = page.states[this.k].size - new Set([...path, this.chosen]).size;
-    for (const [text, key, words] of [[this.rest, "rest", `+ ${n_rest} not kept`], [this.before, "before", `… ${n_before} before`]]) {
+    const n_before = path.filter((id) => !this.at.has(id)).length, n_away = [...page.states[this.k].keys()].filter((id) => !this.at.has(id)).length;
+    for (const [text, key, words] of [[this.rest, "rest", `+ ${n_away - n_before} ${apart ? "not kept" : "others"}`], [this.before, "before", `… ${n_before} before`]]) {
       const place = this.at.get(key);
       put(text, place ? words : "");
       for (const name of ["x", "y"]) text.setAttribute(name, place?.[name] ?? 0);
@@ -372,6 +372,25 @@ export class TreeView {
     for (let n = 1; best.n > most && n < path.length; n += 1) best = broken((keys = ["before", ...path.slice(n), "rest"]), wide);
     for (let width = wide, next = best; next.n === best.n && width > gap; width *= 0.96) [best, next] = [next, broken(keys, width)];
     return best.at;
+  }
+
+  // Beside a lesson in a small box: of a tree that is larger what the lesson names, then what is kept, then level by level
+  // what there is room for. Where there is none for the former, not even without the root, the camera goes there.
+  excerpt(path) {
+    const { page, stands, least, shape } = this, wide = this.box.clientWidth, high = this.box.clientHeight;
+    if (!this.focus || this.open || wide >= NARROW || this.whole().s >= least) return null;
+    const ids = new Set([ROOT]), rows = (all) => [...new Set(page.nodes.filter(({ id }) => all.has(id)).map(({ row }) => row))].sort((a, b) => a - b);
+    const room = (all, { x0, x1 } = this.bounds([...all])) => x1 - x0 <= (wide - MARGIN / 2) / least;
+    const fits = (all) => room(all) && (rows(all).length + 1) * shape.row * least <= high;
+    for (let id of this.focus) for (; stands.has(id) && !ids.has(id); id = page.places.get(id).parent) ids.add(id);
+    if (!fits(ids) && (ids.delete(ROOT), !fits(ids))) return null;
+    const kept = ({ id }) => path.includes(id);
+    for (const { id, parent } of page.nodes.toSorted((a, b) => kept(b) - kept(a) || a.column - b.column || a.row - b.row)) {
+      if (ids.has(parent) && fits(new Set([...ids, id]))) ids.add(id);
+    }
+    const lines = rows(ids), at = new Map([["rest", { x: this.bounds([...ids]).x0, y: (lines.length - 0.2) * shape.row, w: 90 }]]);
+    for (const { id, row } of page.nodes) if (ids.has(id)) at.set(id, { ...stands.get(id), y: lines.indexOf(row) * shape.row });
+    return at;
   }
 
   // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept or
