@@ -114,17 +114,19 @@ def test_a_lesson_is_small_and_what_it_names_is_seen_on_a_laptop_and_on_a_phone(
 
 
 def _answers_in(why: str, question: LessonQuestion) -> list[str]:
-    """What of the answer a text gives away: a chance or a mean, a choice by its name, or what would decide otherwise."""
+    """What of the answer a text gives away: a chance or a mean, a choice by its name, or what would flip a test."""
     told = [question.shown] if question.kind != "number" or "." in question.shown else []
     return [words for words in (*told, "What would flip it", "lossy") if words.casefold() in why.casefold()]
 
 
 _TREE = """() => {
-  const box = document.querySelector(".canvas").getBoundingClientRect(), nodes = [...document.querySelectorAll(".node:not(.away)")];
+  const box = document.querySelector(".canvas").getBoundingClientRect();
+  const nodes = [...document.querySelectorAll(".node:not(.away)")];
   const cards = nodes.map((node) => node.querySelector(".card").getBoundingClientRect());
   const letter = (one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
   return { n: nodes.length, away: document.querySelectorAll(".node.away").length,
-    out: cards.filter((card) => card.left < box.left || card.right > box.right || card.top < box.top || card.bottom > box.bottom).length,
+    out: cards.filter(({ left, right, top, bottom }) =>
+      left < box.left || right > box.right || top < box.top || bottom > box.bottom).length,
     least: Math.min(...nodes.map((node) => letter(node.querySelector(".word")))) };
 }"""
 

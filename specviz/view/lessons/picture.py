@@ -1,4 +1,4 @@
-"""The picture while something is asked: `with_marks`, as a slider's stop would have it; `unanswered`, giving nothing away."""
+"""The picture while something is asked: `with_marks`, as a slider's stop has it; `unanswered`, giving nothing away."""
 
 from collections.abc import Mapping
 from dataclasses import replace

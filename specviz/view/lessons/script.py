@@ -21,7 +21,9 @@ def make_script(lesson: Lesson, open: Opener) -> LessonScript:
     player = open(lesson.trace)
     shared: dict[str, Any] = {}
     steps = tuple(_Step(lesson, player, open, k, written, shared).made() for k, written in enumerate(lesson.steps, 1))
-    return LessonScript(lesson.id, lesson.number, lesson.title, lesson.about, lesson.trace, steps, lesson.can, lesson.then)
+    return LessonScript(
+        lesson.id, lesson.number, lesson.title, lesson.about, lesson.trace, steps, lesson.can, lesson.then
+    )
 
 
 class _Step:
