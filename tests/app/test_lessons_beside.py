@@ -33,6 +33,16 @@ def test_the_picture_asks_for_the_next_one_and_leaves_it(open_page: Open) -> Non
     assert lessons.LESSON not in at.query_params
 
 
+def test_behind_the_last_one_is_the_clinic(open_page: Open) -> None:
+    at = open_page(Settings(), "stage", lesson=str(len(IDS)))
+    following = onstage.handed(at)["lesson"]["next"]
+    assert following
+    onstage.tell(at, "lesson", following)
+    given = onstage.handed(at)
+    assert (given["lesson"], given["src"], given["large"]) == (None, "clinic-1", True)
+    assert lessons.LESSON not in at.query_params
+
+
 def test_another_run_is_no_lesson_and_a_lesson_that_is_not_there_is_named(chain_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=chain_trace), "stage", lesson="3")
     at.selectbox(key="src").set_value("chain").run()
