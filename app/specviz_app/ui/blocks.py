@@ -31,7 +31,7 @@ def show(blocks: Iterable[Block], dark: bool, go: Go | None = None, pick: Go | N
 def ahead(dark: bool) -> None:
     """Blocks that nobody sees, for a page at rest: the browser reads and compiles what draws each kind."""
     curves = (PlotCurve("", (0.5, 1), look=look, lows=(0, 0), highs=(1, 1)) for look in ("bar", "line"))
-    plots = (Plot(f"ahead-{curve.look}", " ", "", (1, 2), (curve,), "share", help=" ") for curve in curves)
+    plots = (Plot(f"ahead-{curve.look}", "chart", "", (1, 2), (curve,), "share", help=" ") for curve in curves)
     with st.container(key="ahead"):
         show(
             (Facts("ahead", (WhyRow("", ""),)), *plots, TableBlock("ahead-table", ("",), ((Cell(""),),))),
