@@ -31,21 +31,25 @@ from cli.conftest import (
 )
 from specviz.cli.run.result import Result, StreamResult
 from specviz.engines.watch.picture import _positions
-from specviz.events import End, RoundEnd
+from specviz.events import Calibration, End, RoundEnd
 from specviz.events.outside import Outside
 from specviz.judge import Evidence, RoundsCounted
 from specviz.metrics import METRICS, Tally, measure
 from specviz.runlog.fold import fold
+from specviz.sources.big_trace import BigTrace
 from specviz.sources.bundled import bundled_traces
+from specviz.sources.live_run import IdleWords, LiveRun
 from specviz.sources.trace_summary import trace_summary
 from specviz.tables import TABLES, WHOLE
 from specviz.trace import read_events
+from specviz.trace.indexing import write_index
 from specviz.view import Options, Player
 from specviz.view.blocks import Facts, TableBlock
 from specviz.view.clinic.exhibits import exhibits_of
 from specviz.view.compare import comparison
 from specviz.view.compare.figures import ROWS
 from specviz.view.panels import all_panels
+from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.learning.build import LearningPanel
 from specviz.view.panels.overview.build import OverviewPanel
 from support.seen import NAME, NUMBER, WORDS, Seen, in_columns, is_estimate, numbers_of, says, spoken
@@ -214,14 +218,46 @@ def test_the_terminal_paints_the_numbers_of_stats(name: str, cli: Cli) -> None: 
     assert not _unlike(list(_terminal(TRACES[name])), stats)
 
 
+@every_recording
+def test_a_run_that_is_counted_by_its_index_has_the_numbers_of_stats(name: str, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """As a long recording is opened, whose rounds are not read again: what the terminal says of it."""
+    pytest.importorskip("textual", reason="textual is not installed (extra tui)")
+    write_index(TRACES[name], tmp_path / "index")
+    live = LiveRun(BigTrace(TRACES[name], tmp_path / "index"), IdleWords("", ""), animate=False)
+    live.tick(0.0)
+    live.live_player.seek_index(len(live.run.rounds) - 1)
+    told = list(_painted(live.live_player))
+    live.close()
+    assert {each.where for each in told} >= {"first lines", "judged", "Overview", "Compare"}
+    assert not _unlike(told, _stats(cli, TRACES[name]))
+
+
+def test_the_speed_that_a_curve_is_held_against_is_that_of_stats(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """`Measured at γ 4: 47.1 tokens/s`, as `specviz stats` and the panel of lanes say it; no recording that comes along
+    is long enough for the curve."""
+    header, *events = make_events(temperature=0.8, new_tokens=200)
+    costs = Calibration(widths=[1, 17], target_ns=[2_000_000, 2_000_000])  # as the passes of the run
+    path = write_trace(tmp_path / "long", [header, costs, *events])
+    lanes = LanesPanel.of(_at_the_end(path).frame(ALL))
+    assert lanes is not None
+    assert lanes.pay is not None
+    for said in (" ".join(cli("stats", path).out.split()), lanes.pay.point_text):
+        (speed,) = re.findall(rf"Measured at γ \d+: ({NUMBER}) tokens/s", said)
+        assert says(speed, _stats(cli, path)["tokens_per_second"])
+
+
 def _terminal(path: Path) -> Iterator[Seen]:
+    yield from _painted(_at_the_end(path))
+
+
+def _painted(player: Player) -> Iterator[Seen]:
     from specviz_tui.common.blocks import painted
     from specviz_tui.common.paint import Painter
     from specviz_tui.compare import views
     from specviz_tui.panels import overview_views
     from specviz_tui.widgets.status_line import metric
 
-    player, painter, cells = _at_the_end(path), Painter(), 120
+    painter, cells = Painter(), 120
     frame = player.frame(ALL)
     for shown in frame.metrics:
         yield Seen("first lines", shown.label, metric(shown).plain.removeprefix(f"{shown.label} "))
