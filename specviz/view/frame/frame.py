@@ -65,8 +65,7 @@ class RunInfo:
         return " · ".join(word for word in words if word and word != "—")
 
 
-@dataclass(frozen=True, slots=True)
-class PlayState:
+class PlayState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is going on: `● LIVE`, `‖ PAUSED (+3)`."""
 
     name: StateName
