@@ -164,7 +164,12 @@ def _asked(state: LessonState, question: LessonQuestion, say: str, tint: Style, 
         text = Text("")
         if state.verdict is not None and not right:
             text.append(f"{state.verdict.words}{gap}")
-        text.append(f"{'Right' if right else 'The answer'}: {question.shown}. ", style=tint).append(question.reason)
+        near = right and question.kind == "number" and state.verdict is not None and state.verdict.words
+        if near and near != question.reason:  # right by more than the one number: it is told as such
+            text.append("Right. ", style=tint).append(f"{near} ")
+        else:
+            text.append(f"{'Right' if right else 'The answer'}: {question.shown}. ", style=tint)
+        text.append(question.reason)
         return text.append(f"{gap}{ON}", style=FAINT)
     text = Text(say).append(f"{question.text}\n", style=STRONG)
     text.append("▸ ").append(_answering(state, question), style=tint)
