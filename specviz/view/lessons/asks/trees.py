@@ -28,7 +28,7 @@ def waste(scene: AskScene) -> LessonQuestion:
     n, longest = len(judged), max(scene.family.depth[node] for node in judged)
     lost = n - end.n_accepted
     reason = f"{n} went through, {end.n_accepted} became text. That is the price of width."
-    fair = f"A fair estimate: {longest} at most become text, the longest path. It was {lost}."
+    fair = f"A fair estimate: {longest} at most become text, the longest path. Here {lost} did not."
     ideas: list[Idea] = [
         (0, n - longest - 1, f"One path at most becomes text, of at most {longest} nodes. All others bought nothing."),
         (n + 1, FAR, f"More than the tree has: {n} went through the target."),
