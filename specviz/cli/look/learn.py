@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 import textwrap
 from pathlib import Path
 from shutil import get_terminal_size
@@ -129,9 +130,9 @@ def _listed() -> str:
     for id, lesson in lessons.items():
         result = progress.get(id)
         mark = f"✓ {result.right}/{result.asked}" if result is not None else ""
-        lines.append(
-            f"{lesson.number}  {lesson.title:<{width}}  {mark:<6}  {lesson.minutes} min  {lesson.about}".rstrip()
-        )
+        line = f"{lesson.number}  {lesson.title:<{width}}  {mark:<6}  {lesson.minutes} min  "
+        room = max(get_terminal_size().columns - len(line), 20) if sys.stdout.isatty() else len(lesson.about)
+        lines.append(line + f"\n{' ' * len(line)}".join(textwrap.wrap(lesson.about, room)))
     number = lessons[first_unlearnt(lessons)].number
     return "\n".join(
         [
