@@ -119,13 +119,12 @@ def explained(why: Why, painter: Painter, cells: int) -> Text | Table:
         head, *numbers = _numbers(why, painter, cells)
         return Text("\n\n").join([head, words, *numbers, *changes, *rest, *rank])  # the reason: the rest may need room
     half = cells // 2 - 2
-    table = Table.grid(
-        padding=0
-    )  # the gap is a column: rich counts the padding of grids otherwise from version to version
+    # The gap is a column: rich counts the padding of grids otherwise from version to version.
+    table = Table.grid(padding=0)
     for width in (half, 2, cells - half - 2):
         table.add_column(width=width)
-    numbers = Text("\n\n").join([*_numbers(why, painter, half), *rest])
-    table.add_row(numbers, "", Text("\n\n").join([words, *changes, *rank]))
+    left = Text("\n\n").join([*_numbers(why, painter, half), *rest])
+    table.add_row(left, "", Text("\n\n").join([words, *changes, *rank]))
     return table
 
 
