@@ -1,13 +1,12 @@
 // The draft tree: where every node stands for the whole round, what is seen of it now, and how it came to be so.
 
 import { CLOSING, PHASE, ROOT, button, clipped, el, put, svg, textWidth } from "./dom.js";
+import { MARGIN, NARROW, excerpt, foot, inLines } from "./excerpt.js";
 import { BADGE, DENSE, ROOMY, dressNode, edgeLine, makeNode } from "./node.js";
 
 const WIDEST = 150; // between the columns of a tree that is taller than its box
-const MARGIN = 26, CLOSEST = 1.45;
-const foot = (high) => Math.min(MARGIN, high / 12); // above and below the tree
+const CLOSEST = 1.45;
 const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into, one more where
-const NARROW = 480; // px, the box is no wider
 const NAMED = 0.7; // of that scale, where nodes that a lesson names would not all be seen
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
@@ -332,7 +331,7 @@ export class TreeView {
     this.at = stands;
     const apart = moment.phase === PHASE.COMMIT && !this.open && this.about(path, moment) && !this.focus?.length
       && Math.max(this.whole().s, this.fit(path, 1).s) < this.least;
-    this.kept = apart ? this.lines([...new Set([...path, this.chosen])]) : this.excerpt(path); // what the last one came instead of, behind it
+    this.kept = apart ? inLines(this, [...new Set([...path, this.chosen])]) : excerpt(this, path); // what the last one came instead of, behind it
     if (!before && !this.kept) return;
     this.at = this.kept ?? stands;
     layer.classList.toggle("gathered", Boolean(this.kept));
@@ -351,46 +350,6 @@ export class TreeView {
       put(text, place ? words : "");
       for (const name of ["x", "y"]) text.setAttribute(name, place?.[name] ?? 0);
     }
-  }
-
-  // A path in as few lines as hold it in letters that are read, all about as long; where there is no room for so many, its end.
-  lines(path) {
-    const { gap, row } = this.shape, wide = (this.box.clientWidth - 2 * MARGIN) / this.least;
-    const most = Math.max(1, Math.floor(((this.box.clientHeight - 2 * foot(this.box.clientHeight)) / this.least / row - 1) / 1.3) + 1);
-    const broken = (keys, width) => {
-      let x = 0, line = 0;
-      const at = new Map();
-      for (const key of keys) {
-        const w = this.stands.get(key)?.w ?? 90;
-        if (x && x + w > width) [x, line] = [0, line + 1];
-        at.set(key, { x, y: line * 1.3 * row, w, line });
-        x += w + gap;
-      }
-      return { at, n: line + 1 };
-    };
-    let keys = [...path, "rest"], best = broken(keys, wide);
-    for (let n = 1; best.n > most && n < path.length; n += 1) best = broken((keys = ["before", ...path.slice(n), "rest"]), wide);
-    for (let width = wide, next = best; next.n === best.n && width > gap; width *= 0.96) [best, next] = [next, broken(keys, width)];
-    return best.at;
-  }
-
-  // Beside a lesson in a small box: of a tree that is larger what the lesson names, then what is kept, then level by level
-  // what there is room for. Where there is none for the former, not even without the root, the camera goes there.
-  excerpt(path) {
-    const { page, stands, least, shape } = this, wide = this.box.clientWidth, high = this.box.clientHeight;
-    if (!this.focus || this.open || wide >= NARROW || this.whole().s >= least) return null;
-    const ids = new Set([ROOT]), rows = (all) => [...new Set(page.nodes.filter(({ id }) => all.has(id)).map(({ row }) => row))].sort((a, b) => a - b);
-    const room = (all, { x0, x1 } = this.bounds([...all])) => x1 - x0 <= (wide - MARGIN / 2) / least;
-    const fits = (all) => room(all) && (rows(all).length + 1) * shape.row * least <= high;
-    for (let id of this.focus) for (; stands.has(id) && !ids.has(id); id = page.places.get(id).parent) ids.add(id);
-    if (!fits(ids) && (ids.delete(ROOT), !fits(ids))) return null;
-    const kept = ({ id }) => path.includes(id);
-    for (const { id, parent } of page.nodes.toSorted((a, b) => kept(b) - kept(a) || a.column - b.column || a.row - b.row)) {
-      if (ids.has(parent) && fits(new Set([...ids, id]))) ids.add(id);
-    }
-    const lines = rows(ids), at = new Map([["rest", { x: this.bounds([...ids]).x0, y: (lines.length - 0.2) * shape.row, w: 90 }]]);
-    for (const { id, row } of page.nodes) if (ids.has(id)) at.set(id, { ...stands.get(id), y: lines.indexOf(row) * shape.row });
-    return at;
   }
 
   // Of a large tree: the level that was drafted, the test in hand with what it hangs on, then the path that was kept or

@@ -24,6 +24,7 @@ MODULES = (
     "dom",
     "pages",
     "node",
+    "excerpt",
     "tree",
     "talk",
     "inspect",
