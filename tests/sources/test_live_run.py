@@ -3,41 +3,15 @@
 import pytest
 
 from specviz import events as ev
-from specviz.commands import Command, Pause, Resume, SetKnob, Start, StepRounds, Stop
+from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz.sources import NoSource
 from specviz.sources.live_run import IdleWords, LiveRun
+from support.script import Script
 from support.traces import make_events
 
 WORDS = IdleWords("nothing", "ready", "preparing")
 RUN = make_events(temperature=0.8, new_tokens=24)
-
-
-class Script:
-    """A core that says what it is told to say, and remembers what it was asked."""
-
-    silence = None
-
-    def __init__(self) -> None:
-        self.live, self.ended = True, False
-        self.commands: list[Command] = []
-        self._waiting: list[ev.Event] = []
-
-    def play(self, events: list[ev.Event]) -> None:
-        self._waiting += events
-
-    def die(self) -> None:
-        self.live, self.ended = False, True
-
-    def poll(self) -> list[ev.Event]:
-        events, self._waiting = self._waiting, []
-        return events
-
-    def send(self, command: Command) -> None:
-        self.commands.append(command)
-
-    def close(self) -> None:
-        pass
 
 
 def catalogue() -> ev.Catalogue:

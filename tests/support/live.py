@@ -1,46 +1,21 @@
 """What tests of the terminal front-end share: recorded runs, a core that follows a script, and eyes for the screen."""
 
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
 
 from specviz import events as ev
-from specviz.commands import Command
 from specviz.methods import all_methods
+from specviz.view.frame.frame import Frame
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import RunFeed
 from specviz_tui.screens.library import Library
+from specviz_tui.screens.main import MainScreen
+from support.script import Script
 from support.traces import make_events, write_trace
 
 WIDE, NARROW = (120, 36), (80, 24)
-
-
-class Script:
-    """A live source under the test's control: `play(..)` queues events, `commands` is what the front-end asked for."""
-
-    silence: str | None = None
-
-    def __init__(self) -> None:
-        self.live, self.ended, self.closed = True, False, False
-        self.commands: list[Command] = []
-        self._waiting: list[ev.Event] = []
-
-    def play(self, events: Iterable[ev.Event]) -> None:
-        """Have these come with the next poll."""
-        self._waiting += events
-
-    def die(self) -> None:
-        """The process goes."""
-        self.live, self.ended = False, True
-
-    def poll(self) -> list[ev.Event]:
-        events, self._waiting = self._waiting, []
-        return events
-
-    def send(self, command: Command) -> None:
-        self.commands.append(command)
-
-    def close(self) -> None:
-        self.closed = True
 
 
 class Cores:
@@ -97,3 +72,23 @@ def lines(app: SpecvizApp) -> list[str]:
 def shown(app: SpecvizApp) -> str:
     """The whole screen as text."""
     return "\n".join(lines(app))
+
+
+def main_of(app: SpecvizApp) -> MainScreen:
+    """The screen of the run, whatever lies over it."""
+    screen = app.screen_stack[0]
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def frame_of(app: SpecvizApp) -> Frame:
+    """What that screen paints."""
+    frame = main_of(app).frame
+    assert frame is not None
+    return frame
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys, and wait until what they do is painted."""
+    await pilot.press(*keys)
+    await pilot.pause()

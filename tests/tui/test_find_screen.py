@@ -15,14 +15,7 @@ from specviz.view.find.search import filter_for, matches
 from specviz_tui.actions import finding, seeking
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.dialogs import AskScreen
-from specviz_tui.screens.main import MainScreen
-from support.live import NARROW, WIDE, replay_app, shown
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
+from support.live import NARROW, WIDE, main_of, replay_app, shown
 
 
 def place(app: SpecvizApp) -> tuple[int, int | None]:

@@ -10,17 +10,10 @@ from specviz import events as ev
 from specviz.commands import Start
 from specviz.view.words.palette import PHASE_WORDS, Phase
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.main import MainScreen
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, main_of, replay_app
 from support.traces import make_events
 
 RUN = make_events(temperature=0.8, new_tokens=40)
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def footer(pilot: Pilot[int]) -> str:

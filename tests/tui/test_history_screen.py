@@ -5,15 +5,7 @@ from pathlib import Path
 import pytest
 
 from specviz.view.panels.history.build import HistoryPanel
-from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.main import MainScreen
-from support.live import NARROW, WIDE, replay_app, shown
-
-
-def main(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
+from support.live import NARROW, WIDE, main_of, replay_app, shown
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
@@ -22,12 +14,12 @@ async def test_a_line_leads_to_its_token(size: tuple[int, int], chain_trace: Pat
     async with app.run_test(size=size) as pilot:
         await pilot.press("7")
         await pilot.pause()
-        model = HistoryPanel.of(main(app).frame)
+        model = HistoryPanel.of(main_of(app).frame)
         assert model is not None
         table = next(block for block in model.blocks if getattr(block, "key", "") == "history-tokens")
         await pilot.press("down", "enter")
         await pilot.pause()
-        frame, place = main(app).frame, table.places[1]  # type: ignore[union-attr]
+        frame, place = main_of(app).frame, table.places[1]  # type: ignore[union-attr]
         assert frame is not None
         assert (frame.timeline.index, frame.selected) == (place.index, place.node)
         assert "Draft tree" in shown(app) or "Why" in shown(app)

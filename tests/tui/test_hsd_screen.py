@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
 from specviz.events import RoundEnd
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.verification import ScanPane
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.widgets.tree import TreeCanvas
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, main_of, press, recorded, replay_app, shown
 from support.traces import make_events, write_trace
 from support.worked_trace import worked_events
 
@@ -22,16 +20,6 @@ def row(app: SpecvizApp, label: str) -> list[str]:
     """The cells of a row of the table."""
     line = next(line for line in lines(app) if line.startswith(f"│ {label}"))
     return line.split("│ how")[0].removeprefix(f"│ {label}").split()
-
-
-def screen(app: SpecvizApp) -> MainScreen:
-    assert isinstance(app.screen_stack[0], MainScreen)
-    return app.screen_stack[0]
-
-
-async def press(pilot: Pilot[Any], *keys: str) -> None:
-    await pilot.press(*keys)
-    await pilot.pause()
 
 
 async def test_case_d_is_drawn_as_designed(case_d: Path) -> None:
@@ -81,7 +69,7 @@ async def test_arrows_choose_a_column_and_its_sentence(case_d: Path) -> None:
         await press(pilot, "right")
         assert "Kept with a longer prefix: the test at depth 4 passed." in shown(app)
         await press(pilot, "escape")
-        assert app.focused is screen(app).query_one(ScanPane)
+        assert app.focused is main_of(app).query_one(ScanPane)
 
 
 async def test_a_click_on_a_column_chooses_it(case_d: Path) -> None:
@@ -91,8 +79,8 @@ async def test_a_click_on_a_column_chooses_it(case_d: Path) -> None:
         at = next(y for y, line in enumerate(lines(app)) if "│ draft" in line)
         await pilot.click(offset=(lines(app)[at].index("she"), at))
         await pilot.pause()
-        assert screen(app).frame is not None
-        assert screen(app).frame.selected == 0  # type: ignore[union-attr]
+        assert main_of(app).frame is not None
+        assert main_of(app).frame.selected == 0  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (100, 30), (120, 24), (120, 36), (200, 50)])
@@ -114,8 +102,8 @@ async def test_a_long_draft_keeps_the_column_that_matters_in_view(tmp_path: Path
     app = replay_app(path)
     async with app.run_test(size=NARROW) as pilot:
         await press(pilot, "5", "comma", "comma")
-        while screen(app).frame.phase == 4:  # type: ignore[union-attr]
-            frame = screen(app).frame
+        while main_of(app).frame.phase == 4:  # type: ignore[union-attr]
+            frame = main_of(app).frame
             assert frame is not None
             panel = VerificationPanel.of(frame)
             assert panel is not None
@@ -142,8 +130,8 @@ async def test_an_empty_screen_gives_the_reason(recipe: dict[str, Any], words: s
         assert words in text
         assert "--verifier hsd" in text
         await press(pilot, "full_stop", "1")
-        assert app.focused is screen(app).query_one(TreeCanvas)
-        assert screen(app).query_one("#body").display
+        assert app.focused is main_of(app).query_one(TreeCanvas)
+        assert main_of(app).query_one("#body").display
 
 
 async def test_a_recording_at_summary_says_what_it_lacks(tmp_path: Path) -> None:
@@ -197,7 +185,7 @@ async def test_it_works_while_the_run_goes_on() -> None:
         assert "keep the LONGEST prefix" in shown(app)
         script.play(events[first + 1 :])
         await pilot.pause(0.3)
-        frame = screen(app).frame
+        frame = main_of(app).frame
         assert frame is not None
         panel = VerificationPanel.of(frame)
         assert panel is not None
@@ -211,7 +199,7 @@ async def test_another_run_on_the_same_screen_is_scanned_too(case_d: Path, tmp_p
         await press(pilot, "5")
         before = app.feed
         app.feed = app.library.trace(recorded(tmp_path, "next", temperature=0.8, verifier="blockwise"))
-        screen(app).show(app.feed)
+        main_of(app).show(app.feed)
         before.close()
         await pilot.pause()
         assert "w  weight" in shown(app)

@@ -9,15 +9,8 @@ from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common import presets
 from specviz_tui.screens.dialogs import PickScreen
-from specviz_tui.screens.main import MainScreen
-from support.live import WIDE, Script, catalogue, live_app, shown
+from support.live import WIDE, Script, catalogue, live_app, main_of, shown
 from support.traces import make_events
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def begun(app: SpecvizApp, pilot: Pilot[int], script: Script) -> None:

@@ -2,38 +2,22 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
-from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.lanes import LanesPane
-from specviz_tui.screens.main import MainScreen
-from support.live import NARROW, WIDE, lines, recorded, replay_app, shown
-
-
-def frame(app: SpecvizApp) -> Frame:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    assert screen.frame is not None
-    return screen.frame
+from support.live import NARROW, WIDE, frame_of, lines, press, recorded, replay_app, shown
 
 
 def chart(app: SpecvizApp) -> Chart:
-    panel = LanesPanel.of(frame(app))
+    panel = LanesPanel.of(frame_of(app))
     assert panel is not None
     assert panel.chart is not None
     return panel.chart
-
-
-async def press(pilot: Pilot[Any], *keys: str) -> None:
-    await pilot.press(*keys)
-    await pilot.pause()
 
 
 def lane(app: SpecvizApp, name: str) -> str:
@@ -74,7 +58,7 @@ async def test_arrows_move_over_blocks_and_select_their_tokens(branched: Path) -
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "3", "c", "home", "]")
         await press(pilot, "[", "]", "[")
-        assert frame(app).cursor.index == 0
+        assert frame_of(app).cursor.index == 0
         seen = []
         await press(pilot, "escape")
         while chart(app).blocks[chart(app).cursor or 0].lane != "draft":
@@ -86,7 +70,7 @@ async def test_arrows_move_over_blocks_and_select_their_tokens(branched: Path) -
         assert [b.t0 for b in seen] == sorted((b.t0 for b in seen), reverse=True)
         block = chart(app).blocks[chart(app).cursor or 0]
         if block.nodes:
-            assert frame(app).selected == block.nodes[0]
+            assert frame_of(app).selected == block.nodes[0]
         await press(pilot, "enter")
         assert app.screen_stack[0].shown == "tree"  # type: ignore[attr-defined]
 

@@ -1,21 +1,17 @@
 """Screen 2: what it shows of early exits, how the cursor moves, and what it says when there is nothing."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
 from specviz import events as ev
-from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.exits import TITLES, VIEWS, LayersPane, LayerView
-from specviz_tui.screens.main import MainScreen
 from support.exit_trace import exit_events
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, replay_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, frame_of, lines, live_app, main_of, press, replay_app, shown
 
 
 @pytest.fixture
@@ -23,34 +19,18 @@ def exits(exit_trace_file: Path) -> Path:
     return exit_trace_file
 
 
-def screen(app: SpecvizApp) -> MainScreen:
-    assert isinstance(app.screen_stack[0], MainScreen)
-    return app.screen_stack[0]
-
-
-def frame(app: SpecvizApp) -> Frame:
-    shown_frame = screen(app).frame
-    assert shown_frame is not None
-    return shown_frame
-
-
 def heat(app: SpecvizApp) -> HeatMap:
-    panel = ExitsPanel.of(frame(app))
+    panel = ExitsPanel.of(frame_of(app))
     assert panel is not None
     assert panel.heat is not None
     return panel.heat
 
 
 def cell(app: SpecvizApp) -> CellInfo:
-    panel = ExitsPanel.of(frame(app))
+    panel = ExitsPanel.of(frame_of(app))
     assert panel is not None
     assert panel.cell is not None
     return panel.cell
-
-
-async def press(pilot: Pilot[Any], *keys: str) -> None:
-    await pilot.press(*keys)
-    await pilot.pause()
 
 
 def layer_row(app: SpecvizApp, layer: int) -> str:
@@ -76,19 +56,19 @@ async def test_the_cursor_is_the_trees_selected_node(exits: Path) -> None:
         await press(pilot, "2")
         index = next(r.index for r in app.feed.player.run.rounds if len(r.nodes) >= 3)
         app.feed.player.seek_index(index)
-        screen(app).paint()
+        main_of(app).paint()
         mine = [k for k, column in enumerate(heat(app).columns) if column.index == index]
-        screen(app).query_one(LayersPane).pick(mine[1], 3)
+        main_of(app).query_one(LayersPane).pick(mine[1], 3)
         await pilot.pause()
         assert (heat(app).column, heat(app).layer) == (mine[1], 3)
-        assert frame(app).selected == heat(app).columns[mine[1]].node
+        assert frame_of(app).selected == heat(app).columns[mine[1]].node
         await press(pilot, "l", "k", "k")
         assert (heat(app).column, heat(app).layer) == (mine[2], 5)
         await press(pilot, "left", "down")
         assert (heat(app).column, heat(app).layer) == (mine[1], 4)
         await press(pilot, "enter")
-        assert screen(app).shown == "tree"
-        assert frame(app).selected == heat_node(app, index, 1)
+        assert main_of(app).shown == "tree"
+        assert frame_of(app).selected == heat_node(app, index, 1)
 
 
 def heat_node(app: SpecvizApp, index: int, row: int) -> int:
@@ -99,16 +79,16 @@ async def test_earlier_rounds_can_be_reached_and_entered(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "2", *["]"] * 3)
-        here = frame(app).cursor.index
+        here = frame_of(app).cursor.index
         assert here == 3
         while heat(app).columns[heat(app).column or 0].index == here:
             await press(pilot, "left")
-        assert frame(app).cursor.index == here, "looking at an earlier row does not move the run"
+        assert frame_of(app).cursor.index == here, "looking at an earlier row does not move the run"
         wanted = heat(app).columns[heat(app).column or 0]
         assert cell(app).column == wanted
         await press(pilot, "enter")
-        assert frame(app).cursor.index == wanted.index
-        assert frame(app).selected == wanted.node
+        assert frame_of(app).cursor.index == wanted.index
+        assert frame_of(app).selected == wanted.node
 
 
 async def test_steps_bring_one_row_after_the_other(exits: Path) -> None:
@@ -117,16 +97,16 @@ async def test_steps_bring_one_row_after_the_other(exits: Path) -> None:
         index = next(r.index for r in app.feed.player.run.rounds if len(r.nodes) >= 2)
         app.feed.player.seek_index(index)
         await press(pilot, "2", *["comma"] * 20)
-        while frame(app).cursor.index < index:
+        while frame_of(app).cursor.index < index:
             await press(pilot, "full_stop")
         seen = []
-        while frame(app).cursor.index == index:
-            panel = ExitsPanel.of(frame(app))
+        while frame_of(app).cursor.index == index:
+            panel = ExitsPanel.of(frame_of(app))
             columns = panel.heat.columns if panel and panel.heat else ()
             seen.append(sum(column.index == index for column in columns))
-            before = frame(app).cursor
+            before = frame_of(app).cursor
             await press(pilot, "full_stop")
-            if frame(app).cursor == before:
+            if frame_of(app).cursor == before:
                 break
         assert seen == sorted(seen)
         assert seen[:3] == [0, 1, 2]
@@ -141,8 +121,8 @@ async def test_the_screen_is_filled_exactly(view: str, size: tuple[int, int], ex
         await press(pilot, "2", "]", "]", "]", *["v"] * VIEWS.index(view))  # type: ignore[arg-type]
         rows = lines(app)
         assert (len(rows), {cell_len(line) for line in rows}) == (size[1], {size[0]})
-        assert app.focused is screen(app).query_one(LayersPane)
-        assert screen(app).query_one(LayerView).view == view
+        assert app.focused is main_of(app).query_one(LayersPane)
+        assert main_of(app).query_one(LayerView).view == view
 
 
 async def test_v_goes_through_the_views(exits: Path) -> None:
@@ -162,7 +142,7 @@ async def test_the_ledger_shows_the_sum(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "2", "]", "]", "v", "v")
-        panel = ExitsPanel.of(frame(app))
+        panel = ExitsPanel.of(frame_of(app))
         assert panel is not None
         assert panel.ledger is not None
         text = " ".join(shown(app).split())
@@ -189,7 +169,7 @@ async def test_a_narrow_screen_has_the_cell_as_a_view(exits: Path) -> None:
     app = replay_app(exits)
     async with app.run_test(size=NARROW) as pilot:
         await press(pilot, "2", "]", "]")
-        assert not screen(app).query_one("#cell-box").display
+        assert not main_of(app).query_one("#cell-box").display
         first = " ".join(cell(app).words.split()[:4])
         assert first in shown(app), "the sentence stands under the map"
         await press(pilot, *["v"] * len(VIEWS))
@@ -216,7 +196,7 @@ async def test_another_method_is_told_what_to_run(chain_trace: Path) -> None:
         assert "no row stops on its way up" in text
         assert "specviz run --method specbound" in text
         await press(pilot, "1")
-        assert screen(app).query_one("#body").display
+        assert main_of(app).query_one("#body").display
 
 
 async def test_no_colour_and_ascii_say_the_same(exits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +229,7 @@ async def test_it_works_while_the_run_goes_on() -> None:
         script.play(events[3 : first + 1])
         await pilot.pause(0.3)
         assert {column.index for column in heat(app).columns} == {0}
-        assert "no exit_table in this trace" in ExitsPanel.of(frame(app)).swept  # type: ignore[union-attr]
+        assert "no exit_table in this trace" in ExitsPanel.of(frame_of(app)).swept  # type: ignore[union-attr]
         script.play(events[first + 1 :])
         await pilot.pause(0.3)
-        assert ExitsPanel.of(frame(app)).sweeps  # type: ignore[union-attr]
+        assert ExitsPanel.of(frame_of(app)).sweeps  # type: ignore[union-attr]

@@ -19,10 +19,9 @@ from specviz.view.words.palette import STYLES
 from specviz_tui.actions.learning import LearningActions
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.library import LESSON, LessonStart, Library
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.open import OpenScreen
 from specviz_tui.widgets.lesson_line import LessonLine, LessonState
-from support.live import WIDE, lines, replay_app, shown
+from support.live import WIDE, lines, main_of, replay_app, shown
 
 IDS = list(bundled_lessons())
 SIZES = ((80, 24), (100, 30))
@@ -42,14 +41,8 @@ def learn_app(id: str, **learning: object) -> SpecvizApp:
     return SpecvizApp(Library(animate=False, look=list, learning=LessonStart(id, **learning)))  # type: ignore[arg-type]
 
 
-def main(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
-
-
 def state(app: SpecvizApp) -> LessonState:
-    lesson_state = main(app).query_one(LessonLine).state
+    lesson_state = main_of(app).query_one(LessonLine).state
     assert lesson_state is not None
     return lesson_state
 
@@ -64,14 +57,14 @@ async def begun(pilot: Pilot[int], app: SpecvizApp) -> None:
     await app.workers.wait_for_complete()
     for _ in range(20):
         await settle(pilot)
-        if main(app).query_one(LessonLine).state is not None:
+        if main_of(app).query_one(LessonLine).state is not None:
             return
     raise AssertionError("the lesson does not begin")
 
 
 def picture(app: SpecvizApp) -> str:
     """What is on the screen outside the lesson's box."""
-    box = main(app).query_one(LessonLine).region
+    box = main_of(app).query_one(LessonLine).region
     return "\n".join(line for y, line in enumerate(lines(app)) if not box.y <= y < box.bottom)
 
 
@@ -98,7 +91,7 @@ async def give(pilot: Pilot[int], app: SpecvizApp, question: LessonQuestion, ans
     elif question.kind == "number":
         await pilot.press(*(TYPED.get(letter, letter) for letter in f"{answer:g}"), "enter")
     elif question.kind == "place":
-        main(app).controller.select(int(answer))
+        main_of(app).controller.select(int(answer))
         await settle(pilot)
         await pilot.press("enter")
     else:
@@ -120,7 +113,7 @@ async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, siz
             assert " ".join(step.say.split()[:4]) in words, step.say
             missing = [name for name in named(step) if name not in seen]
             assert not missing, f"step {at + 1} names {missing}, and the screen shows\n{seen}"
-            box = main(app).query_one(LessonLine)
+            box = main_of(app).query_one(LessonLine)
             assert box.max_scroll_y == 0, f"step {at + 1} does not fit into its box"
             if step.question is not None:
                 assert "Flip" not in seen, "it names borders and rules that are asked for"
@@ -174,7 +167,7 @@ async def test_nothing_happens_by_itself_and_a_key_leads_on_without() -> None:
             assert state(app).at == at
         await pilot.press("escape")
         await settle(pilot)
-        assert main(app).query_one(LessonLine).state is None
+        assert main_of(app).query_one(LessonLine).state is None
         assert app.feed.name == "explain-draft", "the recording stays"
 
 
@@ -263,7 +256,7 @@ async def test_the_list_marks_lessons_that_were_gone_through(chain_trace: object
         app.screen.query_one(OptionList).action_select()
         await begun(pilot, app)
         assert state(app).script.id == IDS[1]
-        assert main(app).controller.group(LearningActions).lesson is not None
+        assert main_of(app).controller.group(LearningActions).lesson is not None
 
 
 async def test_a_slider_s_picture_does_not_keep_the_test_of_the_old_decision() -> None:
@@ -275,7 +268,7 @@ async def test_a_slider_s_picture_does_not_keep_the_test_of_the_old_decision() -
         while state(app).at < at:
             await pilot.press("L")
             await settle(pilot)
-        was = main(app).frame
+        was = main_of(app).frame
         question = state(app).question
         assert was is not None
         assert question is not None
@@ -284,7 +277,7 @@ async def test_a_slider_s_picture_does_not_keep_the_test_of_the_old_decision() -
         assert any(node.values.u is not None for node in was.tree.nodes)
         await pilot.press(*["left"] * (question.start - right))
         await settle(pilot)
-        now = main(app).frame
+        now = main_of(app).frame
         assert now is not None
         turned = [node for node in now.tree.nodes if node.mark != old[node.id]]
         assert turned

@@ -10,18 +10,11 @@ from specviz import events as ev
 from specviz.commands import Pause, Resume, SetKnob, Start, StepRounds, Stop
 from specviz.errors import SpecvizError
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
 from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
-from support.live import WIDE, Script, catalogue, live_app, shown
+from support.live import WIDE, Script, catalogue, live_app, main_of, shown
 from support.traces import make_events
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def settle(pilot: Pilot[int]) -> None:

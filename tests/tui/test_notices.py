@@ -16,7 +16,7 @@ from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import GuideScreen, guide_page, pages
 from specviz_tui.widgets.text_strip import TextStrip
 from specviz_tui.widgets.timeline import Transport
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, recorded, replay_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, main_of, recorded, replay_app, shown
 from support.traces import make_events, write_trace
 
 LONG = (
@@ -24,12 +24,6 @@ LONG = (
     "at, so nothing is drafted; raise d_max to 7, or choose exit layers up to 6, and drafting begins with the next one"
 )
 SIZES = pytest.mark.parametrize("size", [WIDE, NARROW, (200, 24), (60, 18)], ids=lambda s: f"{s[0]}x{s[1]}")
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 def words(app: SpecvizApp, widget: str = "") -> str:

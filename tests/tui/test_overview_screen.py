@@ -8,13 +8,11 @@ from textual.widgets import OptionList
 
 from specviz.numerals import number
 from specviz.view.panels.overview.build import OverviewPanel
-from specviz_tui.app import SpecvizApp
 from specviz_tui.common.blocks import interval_bar
 from specviz_tui.panels.overview import OverviewPane
 from specviz_tui.screens.dialogs import PickScreen
-from specviz_tui.screens.main import MainScreen
 from support.judged import judged_run, many
-from support.live import NARROW, WIDE, lines, replay_app, shown
+from support.live import NARROW, WIDE, lines, main_of, replay_app, shown
 from support.traces import write_trace
 
 
@@ -28,19 +26,13 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_trace(tmp_path_factory.mktemp("faulty") / "faulty", judged_run(rounds))
 
 
-def main(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
-
-
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 async def test_the_line_on_top_judges_the_run(size: tuple[int, int], faulty: Path) -> None:
     app = replay_app(faulty)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         line = lines(app)[1]
-        frame = main(app).frame
+        frame = main_of(app).frame
         assert frame is not None
         assert "tokens a round" in line
         assert ("plain decoding (modelled)" in line) == (size == WIDE)
@@ -53,7 +45,7 @@ async def test_every_part_of_the_overview_is_there(faulty: Path) -> None:
         await pilot.press("6")
         await pilot.pause()
         screen = shown(app)
-        model = OverviewPanel.of(main(app).frame)
+        model = OverviewPanel.of(main_of(app).frame)
         assert model is not None
         for words in ("a cliff at position 3", "lower γ", "q draft", "Where time goes", "accepted / drafted"):
             assert words in screen
@@ -69,20 +61,20 @@ async def test_a_finding_leads_to_the_rounds_that_show_it(faulty: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        frame = main(app).frame
+        frame = main_of(app).frame
         assert frame is not None
         at = [finding.detector for finding in frame.judgement.findings].index("position_cliff")
         await pilot.press(*["down"] * at, "enter")
         await pilot.pause()
         cliff = frame.judgement.findings[at]
-        after = main(app).frame
+        after = main_of(app).frame
         assert after is not None
-        assert main(app).shown == "tree"
+        assert main_of(app).shown == "tree"
         assert after.timeline.index == cliff.places[0].index
         assert after.selected == cliff.places[0].node
         await pilot.press("6", "enter")
         await pilot.pause()
-        again = main(app).frame
+        again = main_of(app).frame
         assert again is not None
         assert again.timeline.index == cliff.places[1].index
 
@@ -93,7 +85,7 @@ async def test_i_lists_findings_in_full_and_leads_there(faulty: Path) -> None:
         await pilot.press("i")
         await pilot.pause()
         assert isinstance(app.screen, PickScreen)
-        frame = main(app).frame
+        frame = main_of(app).frame
         assert frame is not None
         seen = "\n".join(str(option.prompt) for option in app.screen.query_one(OptionList).options)
         for finding in frame.judgement.findings:
@@ -101,7 +93,7 @@ async def test_i_lists_findings_in_full_and_leads_there(faulty: Path) -> None:
             assert finding.claim in seen
         await pilot.press("enter")
         await pilot.pause()
-        assert app.screen is main(app)
+        assert app.screen is main_of(app)
 
 
 async def test_i_says_so_where_nothing_stands_out(chain_trace: Path) -> None:
@@ -109,7 +101,7 @@ async def test_i_says_so_where_nothing_stands_out(chain_trace: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("i")
         await pilot.pause()
-        assert app.screen is main(app)
+        assert app.screen is main_of(app)
         assert any("nothing stands out" in n.message for n in app._notifications)
 
 
@@ -135,8 +127,8 @@ async def test_the_pane_moves_its_cursor_round_and_round(faulty: Path) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await pilot.press("6")
         await pilot.pause()
-        pane = main(app).query_one(OverviewPane)
-        frame = main(app).frame
+        pane = main_of(app).query_one(OverviewPane)
+        frame = main_of(app).frame
         assert frame is not None
         n = len(frame.judgement.findings)
         assert n > 1

@@ -15,8 +15,7 @@ from specviz.view.words.palette import Phase
 from specviz_tui.app import SpecvizApp
 from specviz_tui.common.feed import SEEN_FIRST, RunFeed
 from specviz_tui.screens.library import Library, WorkerStart
-from specviz_tui.screens.main import MainScreen
-from support.live import WIDE, Script, catalogue, lines, shown
+from support.live import WIDE, Script, catalogue, lines, main_of, shown
 from support.traces import make_events
 
 RUN = make_events(temperature=0.8, new_tokens=40)
@@ -298,12 +297,6 @@ def test_who_chooses_the_pace_of_the_first_answer_keeps_it() -> None:
 
 
 # On the screen --------------------------------------------------------------------------------------------------
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def settle(pilot: Pilot[int]) -> None:

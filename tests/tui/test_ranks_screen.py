@@ -1,31 +1,21 @@
 """Screen 4: the tree with badges, the table of buckets and its cells, widths, learning; by keyboard alone."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from textual.pilot import Pilot
 
-from specviz.view.frame.frame import Frame, TreeNode
+from specviz.view.frame.frame import TreeNode
 from specviz.view.panels.ranks.build import RanksPanel
 from specviz.view.panels.ranks.model import RanksModel
 from specviz.view.words.palette import ROOT
 from specviz_tui.app import SpecvizApp
 from specviz_tui.panels.ranks import NARROW_PARTS, WIDE_PARTS, RanksPane
-from specviz_tui.screens.main import MainScreen
-from support.live import NARROW, WIDE, lines, replay_app, shown
-
-
-def frame(app: SpecvizApp) -> Frame:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    assert screen.frame is not None
-    return screen.frame
+from support.live import NARROW, WIDE, frame_of, lines, press, replay_app, shown
 
 
 def ranks(app: SpecvizApp) -> RanksModel:
-    panel = RanksPanel.of(frame(app))
+    panel = RanksPanel.of(frame_of(app))
     assert panel is not None
     return panel
 
@@ -34,14 +24,9 @@ def part(app: SpecvizApp) -> str:
     return app.screen_stack[0].query_one(RanksPane).part
 
 
-async def press(pilot: Pilot[Any], *keys: str) -> None:
-    await pilot.press(*keys)
-    await pilot.pause()
-
-
 def _listed(app: SpecvizApp) -> list[TreeNode]:
     """The nodes in the order of their lines."""
-    return sorted(frame(app).tree.nodes, key=lambda node: (node.row, node.column))
+    return sorted(frame_of(app).tree.nodes, key=lambda node: (node.row, node.column))
 
 
 async def test_the_tree_shows_badges_starts_and_merges(ranked: Path) -> None:
@@ -50,7 +35,7 @@ async def test_the_tree_shows_badges_starts_and_merges(ranked: Path) -> None:
         await press(pilot, "4", "]")
         text = shown(app)
         assert "[4 Ranks]" in text
-        panel, nodes = ranks(app), frame(app).tree.nodes
+        panel, nodes = ranks(app), frame_of(app).tree.nodes
         for node in nodes[1:4]:
             assert f"{node.glyph} {node.shown}" in text
             assert panel.badges[node.id] in text
@@ -62,17 +47,17 @@ async def test_arrows_walk_the_tree_and_enter_goes_to_the_draft_tree(ranked: Pat
     app = replay_app(ranked)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "4", "]", *["up"] * 40)
-        assert frame(app).selected == ROOT
+        assert frame_of(app).selected == ROOT
         await press(pilot, "down")
         first = _listed(app)[1]
-        assert frame(app).selected == first.id
+        assert frame_of(app).selected == first.id
         assert first.cursor
         await press(pilot, "right")
-        chosen = frame(app).selected
-        assert frame(app).tree.node(chosen).depth == 2  # type: ignore[arg-type, union-attr]
+        chosen = frame_of(app).selected
+        assert frame_of(app).tree.node(chosen).depth == 2  # type: ignore[arg-type, union-attr]
         await press(pilot, "enter")
         assert app.screen_stack[0].shown == "tree"  # type: ignore[attr-defined]
-        assert frame(app).selected == chosen
+        assert frame_of(app).selected == chosen
 
 
 async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> None:
@@ -91,8 +76,8 @@ async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> N
         entry = cell.entries[2]
         await press(pilot, "enter")
         assert part(app) == "tree"
-        assert frame(app).cursor.index == entry.index
-        assert frame(app).selected == entry.node
+        assert frame_of(app).cursor.index == entry.index
+        assert frame_of(app).selected == entry.node
         assert (entry.block, entry.slot) in {(view.block, view.slot) for view in ranks(app).expansions}
 
 
@@ -164,7 +149,7 @@ async def test_learning_has_a_screen_whose_queries_lead_to_their_rounds(learning
         await press(pilot, *["down"] * 3)
         assert "taken back" in shown(app)
         await press(pilot, "enter")
-        assert frame(app).query == 3
+        assert frame_of(app).query == 3
 
 
 async def test_without_learning_it_says_what_to_run(ranked: Path) -> None:
@@ -204,7 +189,7 @@ async def test_the_line_of_the_cursor_stays_in_view(ranked: Path) -> None:
     app = replay_app(ranked)
     async with app.run_test(size=NARROW) as pilot:
         await press(pilot, "4", "]", "X")
-        assert len(frame(app).tree.nodes) > 30, "longer than the screen"
+        assert len(frame_of(app).tree.nodes) > 30, "longer than the screen"
         await press(pilot, *["down"] * 60)
         await pilot.pause(0.1)
         last = _listed(app)[-1]
@@ -230,7 +215,7 @@ async def test_clicks_choose_nodes_and_cells(ranked: Path) -> None:
         await press(pilot, "4", "]")
         await pilot.click("#rank-left", offset=(6, 2))
         await pilot.pause()
-        assert frame(app).selected == _listed(app)[2].id
+        assert frame_of(app).selected == _listed(app)[2].id
         await press(pilot, "v")
         await pilot.click("#rank-left", offset=(25, 3))
         await pilot.pause()

@@ -15,9 +15,8 @@ from specviz.sources.model_names import ModelNames
 from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.dialogs import AskScreen
 from specviz_tui.screens.library import Library, WorkerStart
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.start import OTHER, StartScreen
-from support.live import NARROW, WIDE, Cores, catalogue, shown
+from support.live import NARROW, WIDE, Cores, catalogue, main_of, shown
 from support.traces import make_events
 
 FOUND = [
@@ -38,12 +37,6 @@ def app_with(cores: Cores) -> SpecvizApp:
     """A core of the embedded pair; four models on the machine."""
     library = Library(animate=False, core=WorkerStart(begin=cores.begin), look=lambda: list(FOUND))
     return SpecvizApp(library, library.model(ModelNames()))
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def opened(pilot: Pilot[int], cores: Cores) -> StartScreen:

@@ -10,10 +10,8 @@ import pytest
 from specviz.cli import main as specviz
 from specviz.trace import read_events
 from specviz_tui.actions import exporting
-from specviz_tui.app import SpecvizApp
 from specviz_tui.screens.dialogs import PickScreen
-from specviz_tui.screens.main import MainScreen
-from support.live import WIDE, Script, live_app, replay_app
+from support.live import WIDE, Script, live_app, main_of, replay_app
 from support.recordings import RECORDINGS
 
 
@@ -21,12 +19,6 @@ from support.recordings import RECORDINGS
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def taken(pilot, what: str) -> None:  # type: ignore[no-untyped-def]

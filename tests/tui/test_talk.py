@@ -11,14 +11,13 @@ from specviz.sources.chat_examples import CHAT_EXAMPLES
 from specviz.sources.model_names import ModelNames
 from specviz_tui.actions.knobs import KnobActions
 from specviz_tui.app import SpecvizApp
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.page import PageScreen
 from specviz_tui.screens.start import StartScreen
 from specviz_tui.widgets.knob_bar import KnobPanel
 from specviz_tui.widgets.message_line import MessageLine
 from specviz_tui.widgets.talk_view import TalkView
 from specviz_tui.widgets.text_strip import TextStrip
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, main_of, shown
 from support.traces import make_events
 
 IDLE = ev.State(state="idle")
@@ -41,12 +40,6 @@ ANSWER = "".join(text for event in RUN if isinstance(event, ev.Commit) for text 
 @pytest.fixture
 def script() -> Script:
     return Script()
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def settle(pilot: Pilot[int], script: Script, *events: ev.Event) -> None:

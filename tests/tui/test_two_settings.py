@@ -14,9 +14,8 @@ from specviz_tui.app import SpecvizApp
 from specviz_tui.common.paint import painter_of
 from specviz_tui.compare.columns import columns, differ
 from specviz_tui.compare.two import TwoScreen, example, verdict
-from specviz_tui.screens.main import MainScreen
 from specviz_tui.screens.settings import parse_settings
-from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, shown
+from support.live import NARROW, WIDE, Script, catalogue, lines, live_app, main_of, shown
 from support.traces import make_events, plain_round, plain_run
 
 TOKENS = 24
@@ -24,12 +23,6 @@ TOKENS = 24
 
 def run(**recipe: object) -> list[ev.Event]:
     return list(make_events(new_tokens=TOKENS, **recipe))
-
-
-def main_of(app: SpecvizApp) -> MainScreen:
-    screen = app.screen_stack[0]
-    assert isinstance(screen, MainScreen)
-    return screen
 
 
 async def look(pilot: Pilot[int]) -> None:
