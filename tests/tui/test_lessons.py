@@ -142,7 +142,7 @@ async def test_a_lesson_can_be_gone_through_and_shows_what_it_names(id: str, siz
         n = script.n_questions
         assert f"0 of {n} answered right at the first try" in shown(app)
         assert [door.command in shown(app) for door in script.then] == [True] * len(script.then)
-        assert main(app).query_one(LessonLine).max_scroll_y == 0, "the end does not fit into its box"
+        assert main_of(app).query_one(LessonLine).max_scroll_y == 0, "the end does not fit into its box"
         assert kept_progress() == {id: LessonResult(0, n)}
         await pilot.press("L")
         await settle(pilot)
