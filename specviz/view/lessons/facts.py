@@ -1,6 +1,6 @@
 """`filled(text, player)`: a lesson's words with the numbers of its recording: `{r3.kept}`, `{r3/n12.p}`, `{run.times}`.
 
-run     rounds, tokens (a round), times (against plain decoding), drafted (a round), step (a draft step, in passes)
+run     prompt, rounds, tokens and drafted (a round), times (against plain decoding), step (a draft step, in passes)
 rN      drafted, kept, tested, written, text, closing, target_ms, draft_ms
 rN/nM   token, p, q, ratio, u, surer (how many times as sure the draft was)
 """
@@ -39,6 +39,7 @@ def _of_run(player: Player) -> dict[str, str | None]:
     tally.follow(player.run)
     metrics = tally.summary()
     n = max(1, len(player.run.rounds))
+    prefill = player.run.rounds[0].query.prefill if player.run.rounds else None
     over = None if metrics.over_plain is None else metrics.over_plain.times.value
     return {
         "rounds": str(len(player.run.rounds)),
@@ -46,6 +47,7 @@ def _of_run(player: Player) -> dict[str, str | None]:
         "times": None if over is None else times(over),
         "drafted": number(metrics.n_drafted / n),
         "step": _step_cost(player),
+        "prompt": None if prefill is None else prefill.text,
     }
 
 

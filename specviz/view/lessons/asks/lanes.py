@@ -101,7 +101,12 @@ def lanes_board(scene: AskScene) -> LessonBoard:
     spans = [span for span in scene.record.spans if span.lane in ("target", "draft")]
     most = max((span.dur_ns for span in spans), default=1) or 1
     rows = tuple(
-        WhyRow(span.lane, f"{number(span.dur_ns / 1e6)} ms", span.dur_ns / most, span.name + " · void" * span.void)
+        WhyRow(
+            span.lane,
+            f"{number(span.dur_ns / 1e6)} ms",
+            span.dur_ns / most,
+            "" if span.name == span.lane else span.name + " · void" * span.void,
+        )
         for span in sorted(spans, key=lambda span: span.t0)
     )
     return LessonBoard(f"Round {scene.record.r}, {plural(len(rows), 'stretch', 'stretches')} of work", rows)

@@ -146,7 +146,8 @@ def even_cost(scene: AskScene) -> LessonQuestion:
         around(value, "Those are the tokens a round."),
     ]
     return scene.number(
-        f"{length} guesses bring {number(value, 3)} tokens a round. What share of a pass may a step cost at most?",
+        f"{length} guesses bring {number(value, 3)} tokens a round. What share of a pass may a step cost, "
+        "to be no slower than plain?",
         even,
         _NEAR_EVEN / 2,
         ideas,
