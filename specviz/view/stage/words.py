@@ -43,9 +43,11 @@ def _draft(frame: Frame) -> str:
 
 def _verify(tree: RoundTree) -> str:
     end = tree.record.end
-    n = len(tree.kept_nodes) or (end.n_drafted if end is not None else 0)
-    guesses = "the drafted token" if n == 1 else f"all {n} drafted tokens"
-    return f"One pass of the target covers {guesses} at once: now every p stands beside its q."
+    beside = {i for i in tree.kept_nodes if tree.nodes[i].branch is not None and i not in tree.record.verdicts}
+    n = len(tree.kept_nodes) - len(beside) or (end.n_drafted if end is not None else 0)
+    guesses = "the drafted token" if n == 1 else f"{'' if beside else 'all '}{n} drafted tokens"
+    more = f"; {len(beside)} more were drafted beside it" if beside else ""
+    return f"One pass of the target covers {guesses} at once: now every p stands beside its q{more}."
 
 
 def _test(frame: Frame, tree: RoundTree) -> str:

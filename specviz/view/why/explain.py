@@ -231,9 +231,11 @@ def _expectation(facts: NodeContext, now: Moment) -> str:
         sure = facts.values.q if facts.drawn else facts.values.conf
         odds = f" The draft gives it {prob(sure)}." if sure is not None else ""
         return f"Drafted, not judged yet.{odds}"
-    if facts.verdict is None or facts.verdict.order is None:
-        return "The target's pass has covered it. Its turn comes if everything before it is kept."
-    return f"Test {facts.verdict.order + 1} comes next: {_rule(facts)}."
+    if facts.verdict is None and facts.node.branch is not None:
+        return "Drafted beside the target's pass, which has not covered it."
+    if facts.verdict is None or facts.verdict.node != now.testing:  # which turns come gives verdicts away
+        return f"The target's pass has covered it. If its turn comes: {_rule(facts)}."
+    return f"Test {len(now.verdicts) + 1} comes next: {_rule(facts)}."
 
 
 def _ranks(facts: NodeContext) -> str | None:
