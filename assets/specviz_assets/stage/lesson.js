@@ -45,6 +45,9 @@ const TURNS = { n: (lesson) => lesson.go(lesson.at + 1), PageDown: (lesson) => l
   PageUp: (lesson) => lesson.go(lesson.at - 1), a: (lesson) => lesson.reveal() };
 const ASKED = { choice: "askChoice", number: "askNumber", place: "askPlace", slider: "askSlider" };
 const IN_TEXT = "input:not([type=range]), textarea, select, dialog";
+const ofWords = (event) => event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.composedPath()[0].matches?.(IN_TEXT);
+// Broken between its words alone: behind the hyphen of an option it would read as two.
+const command = (line) => el("code", {}, ...line.split(/(?<= )/).map((text) => el("span", { text })));
 const pressed = (text, onclick, kind = "") => el("button", { type: "button", class: kind, text, onclick });
 
 // `options`: `teach` (answers wait for a key), `next` (an address, or what leads on), `title` of that one, `leave()`,
@@ -65,7 +68,9 @@ export class Lesson {
     stage.box.classList.add("teaches");
     stage.box.classList.toggle("teacher", Boolean(options.teach));
     this.press = (event) => this.key(event);
+    this.types = (event) => this.typed(event);
     document.addEventListener("keydown", this.press);
+    document.addEventListener("keydown", this.types, true);
     stage.ready.then(() => this.begin());
   }
 
@@ -142,8 +147,15 @@ export class Lesson {
     if (isDone(this.step, { round, phase: whole ? phase : phase - 1, acts: this.acts })) this.go(this.at + 1);
   }
 
+  // A number that is asked for is written wherever one is: what a figure does elsewhere waits.
+  typed(event) {
+    if (this.question?.kind !== "number" || this.solved || !/^[\d.]$/.test(event.key) || ofWords(event)) return;
+    event.stopPropagation();
+    this.field.focus();
+  }
+
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.composedPath()[0].matches?.(IN_TEXT)) return;
+    if (ofWords(event)) return;
     const deed = TURNS[event.key];
     if (!deed) return;
     event.preventDefault();
@@ -158,12 +170,12 @@ export class Lesson {
     this.board = el("div", { class: "board" });
     this.verdict = el("div", { class: "verdict", "aria-live": "polite" });
     if (step) fill(this.body, el("p", { class: "say", text: step.say }), this.deed(step), this.board, ...this.asking(), this.verdict,
-      step.command ? el("p", { class: "command" }, "Now in your own run: ", el("code", { text: step.command })) : null);
+      step.command ? el("p", { class: "command" }, "Now in your own run, in a terminal: ", command(step.command)) : null);
     else fill(this.body, ...this.end());
     this.rows(step?.board);
     this.body.scrollTop = 0;
     this.back.disabled = at === 0;
-    this.stage.box.classList.toggle("asks", Boolean(this.question));
+    this.stage.box.classList.toggle("quizzes", Boolean(this.question));
     this.next.hidden = !step;
     this.paintNext();
     const tree = this.stage.tree, value = step?.value || this.question?.value || "";
@@ -210,7 +222,9 @@ export class Lesson {
       const value = readNumber(box.value);
       if (value === null) this.say(el("p", { class: "wrong", text: "A number is asked for, such as 3, .25 or 1/4." }));
       else this.take(value);
+      box.select(); // another one is written over it
     };
+    this.field = box;
     box.onkeydown = (event) => (event.key === "Enter" ? answer() : undefined);
     return el("p", { class: "reply" }, box, unit ? el("span", { text: unit }) : null, pressed("answer", answer, "main"));
   }
@@ -342,7 +356,7 @@ export class Lesson {
   async solve(words) {
     const { question } = this;
     this.solved = true;
-    this.stage.box.classList.remove("asks");
+    this.stage.box.classList.remove("quizzes");
     const wrong = this.answer !== null && words === null ? judged(question, this.answer).words : "";
     const reason = question.reason && question.reason !== words ? question.reason : "";
     fill(this.verdict, wrong ? el("p", { class: "wrong", text: `✗ ${wrong}` }) : null,
@@ -387,9 +401,9 @@ export class Lesson {
     const { can, then = [] } = this.script;
     return [el("p", { class: "say", text: `Done. ${first} of ${asked.length} right at the first try.` }),
       can ? el("p", { class: "question", text: `Can you say now ${can}?` }) : null,
-      ...then.map(({ say, command }) => el("p", { class: "command" }, `${say}: `, el("code", { text: command }))),
-      el("p", { class: "reply" }, name, pressed("marks as a file", () => this.download(name.value))),
-      el("p", { class: "reply" }, pressed("once more", () => this.again()), leave ? pressed("leave the lesson", leave) : null, on)];
+      ...then.map((door) => el("p", { class: "command" }, `${door.say}: `, command(door.command))),
+      el("p", { class: "reply" }, pressed("once more", () => this.again()), leave ? pressed("leave the lesson", leave) : null, on),
+      el("p", { class: "reply" }, el("span", { text: "For a teacher:" }), name, pressed("marks as a file", () => this.download(name.value)))];
   }
 
   again() {
@@ -438,9 +452,10 @@ export class Lesson {
 
   leave() {
     document.removeEventListener("keydown", this.press);
+    document.removeEventListener("keydown", this.types, true);
     this.putBack();
     Object.assign(this.stage.tree, { value: "", focus: null });
-    this.stage.box.classList.remove("teaches", "teacher", "asks");
+    this.stage.box.classList.remove("teaches", "teacher", "quizzes");
     this.box.remove();
   }
 }

@@ -1,4 +1,4 @@
-"""A class in real browsers: a teacher's page, and one that follows it, where somebody answers by themselves."""
+"""Lessons in real browsers: a class with its teacher's page, and somebody who answers by the keys alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,3 +51,23 @@ def test_a_class_goes_with_its_teacher_and_answers_on_its_own_page(
     teacher.keyboard.press("n")
     until(lambda: f"{ASKED + 2} of {n}" in _step(pupil), "the class stays behind")
     assert _verdict(pupil) == ""
+
+
+def test_a_number_is_written_without_a_click_and_over_the_one_before(
+    recorded: Served, open_at: Callable[..., Any]
+) -> None:
+    page = open_at(f"{recorded.url}/stage?lesson={FIRST.number}")
+    page.locator(f"{STAGE} .lesson .say").wait_for()
+    for k in range(1, ASKED + 1):
+        page.keyboard.press("n")
+        until(lambda k=k: f"{k + 1} of {len(FIRST.steps)}" in _step(page), "the lesson does not go on")
+    question = FIRST.steps[ASKED].question
+    assert question is not None
+    wrong = next(value for value in range(10) if not judge(question, value).right)
+    assert page.locator(".stage.quizzes").count() == 1
+    assert page.locator(".stage.asks").count() == 0, "a question looks like what if"
+    for typed in (str(wrong), question.shown):
+        page.keyboard.type(typed)
+        page.keyboard.press("Enter")
+        until(lambda typed=typed: page.get_by_label("your answer").input_value() == typed, "it is written elsewhere")
+    until(lambda: question.reason in _verdict(page), "the second answer is not judged")

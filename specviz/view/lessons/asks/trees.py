@@ -140,7 +140,10 @@ def best_shape(scene: AskScene) -> LessonQuestion:
     for k, (width, kept) in enumerate(values):
         name = "a chain" if width == 1 else f"{width} rows"
         words = f"{name} of {plural(n // width, 'token')}: {number(kept)} kept a round"
-        rows = tuple(WhyRow(f"{w} × {n // w} kept", number(value), value / most) for w, value in values[: k + 1])
+        rows = tuple(  # all of them, so that nothing moves: what was not tried is not told
+            WhyRow(f"{w} × {n // w} kept", *((number(value), value / most) if i <= k else ("?", 0.0)))
+            for i, (w, value) in enumerate(values)
+        )
         stop = SliderStop(f"{width} × {n // width}", words, rows=rows)
         marks.append((stop, f"{words}{'' if k in best else ': another shape keeps more'}.", k in best))
     return scene.slider(
