@@ -47,7 +47,7 @@ const ASKED = { choice: "askChoice", number: "askNumber", place: "askPlace", sli
 const IN_TEXT = "input:not([type=range]), textarea, select, dialog";
 const ofWords = (event) => event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.composedPath()[0].matches?.(IN_TEXT);
 // Broken between its words alone: behind the hyphen of an option it would read as two.
-const command = (line) => el("code", {}, ...line.split(/(?<= )/).map((text) => el("span", { text })));
+const command = (line) => el("code", {}, ...line.split(/( )/).map((text) => (text === " " ? text : el("span", { text }))));
 const pressed = (text, onclick, kind = "") => el("button", { type: "button", class: kind, text, onclick });
 
 // `options`: `teach` (answers wait for a key), `next` (an address, or what leads on), `title` of that one, `leave()`,

@@ -151,8 +151,9 @@ class LearningActions(Actions):
         kind = state.question.kind if state is not None and state.question is not None and state.open else ""
         if action in ("choose", "type_answer", "slide"):
             return kind == {"choose": "choice", "type_answer": "number", "slide": "slider"}[action]
-        if action == "give_answer":
-            return kind in ("number", "place", "slider")
+        if action == "give_answer":  # whoever chose by a figure may press enter as well: it pins nothing then
+            chosen = state is not None and state.question is not None and state.question.kind == "choice"
+            return kind in ("number", "place", "slider") or chosen
         return not kind or action in _HARMLESS
 
     def action_choose(self, number: int) -> None:
