@@ -43,6 +43,6 @@ def test_the_rest_of_the_hit_branch_waits_for_the_next_round(run: Run) -> None:
 
 def test_the_other_branches_say_why_they_are_void(run: Run) -> None:
     assert mark(run, 0, 6) == "untested"
-    assert "Another branch spells the target's token" in words(run, 0, 6)
+    assert "Another branch begins with the target's token" in words(run, 0, 6)
     assert "a token before was rejected" in words(run, 1, 19)
-    assert "no branch spells" in words(run, 2, 23)
+    assert "no branch begins with" in words(run, 2, 23)

@@ -55,10 +55,10 @@ def test_the_counts_of_the_mock() -> None:
         closing("recovered", " rug", 2),
     )
     counts = Player(run).frame().counts
-    assert counts.text == "6 drafted · tested 4: ✓2 ✗2 · never tested 2 · pruned 1 · drawn ↻1"
+    assert counts.text == "6 drafted · tested 4: ✓2 ✗2 · never tested 2 · pruned 1 · recovered ↻1"
     assert counts.closing == "recovered"
     plain = Player(run).frame(Options(ascii=True)).counts
-    assert plain.text == "6 drafted · tested 4: +2 x2 · never tested 2 · pruned 1 · drawn r1"
+    assert plain.text == "6 drafted · tested 4: +2 x2 · never tested 2 · pruned 1 · recovered r1"
 
 
 def test_counts_agree_with_the_rounds_own_totals() -> None:
@@ -75,7 +75,7 @@ def test_counts_agree_with_the_rounds_own_totals() -> None:
 
 def test_totals_at_level_none() -> None:
     counts = Player(fold(plain_run([plain_round(1, 6, 5, 2)]))).frame().counts
-    assert counts.text == "5 drafted · tested 3: ✓2 ✗1 · drawn ↻1"
+    assert counts.text == "5 drafted · tested 3: ✓2 ✗1 · recovered ↻1"
 
 
 def test_marks_come_one_test_at_a_time() -> None:

@@ -112,7 +112,7 @@ def test_arrows_lead_to_the_forwards_a_verdict_voided() -> None:
         record = run.rounds[number - 1]
         settled = {node for settle in record.every(ev.Settle) for node, fate in settle.fates if fate != "accepted"}
         assert settled <= voided
-    assert "6 drafted tokens void" in by_round[2].words
+    assert "invalidates 6 drafted tokens" in by_round[2].words
     assert "The miss" in by_round[3].words
 
 
@@ -158,7 +158,7 @@ def test_the_fan_tells_k_mass_and_survivor() -> None:
     missed = lanes(run, 2).fan
     assert missed is not None
     assert f"Miss: the target took {missed.token}" in missed.words.replace("“", "").replace("”", "")
-    assert "no branch spells" in missed.words
+    assert "no branch begins with" in missed.words
 
 
 def test_no_room_for_branches_is_no_rollback() -> None:
@@ -191,7 +191,7 @@ def test_words_of_blocks() -> None:
         0, (0, "target", 0)
     )
     assert "has not spoken" in words(0, (0, "branch 1", 1))
-    assert "All void: rejected" in words(1, (0, "branch 1", 2))
+    assert "All invalidated: rejected" in words(1, (0, "branch 1", 2))
     assert "settled by the target's pass of round 2" in words(1, (0, "branch 1", 2))
     assert "nothing was drawn" not in words(0, (0, "draft", 2)), "the branches come of the look that stopped"
     idle = next(b.at for b in chart(lanes(run, 0)).blocks if b.kind == "idle" and b.lane == "target")

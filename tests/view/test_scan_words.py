@@ -118,11 +118,11 @@ def test_slack_says_what_it_adds() -> None:
     lucky = words(0, verifier="slack", us=US)
     assert lucky == (
         "p/q is .820, and slack makes that a keep chance of 1 (not lossless: without slack it would not be kept). "
-        "This draw was one."
+        "This u accepts it."
     )
     zero = words(4, verifier="slack", us=US)
     assert "keep chance of .250" in zero
-    assert zero.endswith("This draw was not one.")
+    assert zero.endswith("This u rejects it.")
 
 
 def test_a_carried_round_is_explained() -> None:

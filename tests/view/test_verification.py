@@ -306,7 +306,7 @@ def test_the_rows_of_case_d_are_laws() -> None:
 
 
 def test_the_counts_of_a_scan_tell_what_came_along() -> None:
-    assert player().frame().counts.text == "6 drafted · tested 3: ✓1 ✗2 · kept with them ✓3 · drawn ↻1"
+    assert player().frame().counts.text == "6 drafted · tested 3: ✓1 ✗2 · kept with them ✓3 · recovered ↻1"
     none = make_events(temperature=0.8, verifier="hsd", gamma=4, level="none")
     at = Player(fold(none), animate=False)
     for record in at.run.rounds:

@@ -124,7 +124,7 @@ def test_drawn_is_a_sibling() -> None:
         drawn(1, 0.35, (0.3, 0.4), 1),
         closing("bonus", " x", 1),
     )
-    assert words(run, 0) == "The target drew “(” (u .350 falls in [.30, .40)), which a sibling of ▁mat spells."
+    assert words(run, 0) == "The target drew “(” (u .350 falls in [.30, .40)), a sibling of ▁mat."
 
 
 def test_no_chance_to_be_drawn() -> None:
@@ -446,4 +446,4 @@ def test_the_panel_of_the_mock() -> None:
     assert why.rank == "the draft ranked it 1st, the target ranks it 4th"
     assert why.flip is not None
     assert why.flip.text == "would be accepted for u < .293, or slack ≥ .42 (lossy rule: no guarantee)"
-    assert why.flip.caveat == "decision only, later text may differ"
+    assert why.flip.caveat == "this token only"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.numerals import percent
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
+from specviz.view.panels.lanes.model import BRANCH_MASS, Chart, Clock, LanesModel
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state
@@ -15,7 +15,7 @@ from specviz_app.ui.viewer import Viewer
 
 _PARTS = ("lanes", "the round", "draft length")
 _CLOCKS: dict[str, Clock] = {"measured clock": "measured", "modelled clock": "model"}
-_HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass made void."
+_HATCH = "Hatched: rolled back. Dotted: not settled yet. Outlined: idle. Arrows: what a failed pass invalidated."
 
 
 def _body(viewer: Viewer, dark: bool) -> None:
@@ -109,7 +109,7 @@ def _branches(viewer: Viewer, model: LanesModel, dark: bool) -> None:
     else:
         parts.plot(draw.fig_fan(fan, dark), "lanes-fan", fan.words, draw.fan_rows(fan))
         parts.say(fan.words)
-        mass = "" if fan.mass is None else f"p(B) {percent(fan.mass)}"
+        mass = "" if fan.mass is None else f"{BRANCH_MASS} {percent(fan.mass)}"
         st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", mass, fan.memory)))))
     _hrad(model, dark)
 

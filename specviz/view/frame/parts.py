@@ -85,7 +85,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
 class Counts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line under the tree."""
 
-    text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · drawn ↻1"
+    text: str  # "12 drafted · tested 4: ✓2 ✗2 · never tested 8 · recovered ↻1"
     closing: Mark | None = None
 
 

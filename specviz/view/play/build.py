@@ -380,7 +380,7 @@ def counts(tree: RoundTree, now: Moment, ascii: bool = False, backward: bool = F
 
 
 def _drawn(mark: Mark, ascii: bool) -> str:
-    return f"{'drawn' if mark == 'recovered' else mark} {glyph(mark, ascii)}1"
+    return f"{mark} {glyph(mark, ascii)}1"
 
 
 def _totals(tree: RoundTree, ascii: bool, backward: bool) -> Counts:

@@ -76,8 +76,8 @@ def _missed(run: Run, tree: RoundTree) -> str:
         return ""
     n = len(fork.branches)
     if n == 1:
-        return "The branch drafted ahead does not begin with it: it is void."
-    return f"None of the {n} branches drafted ahead begins with it: all are void."
+        return "The branch drafted ahead does not begin with it: it is invalidated."
+    return f"None of the {n} branches drafted ahead begins with it: all are invalidated."
 
 
 def _bonus(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
@@ -129,7 +129,7 @@ def _recovered(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
         return f"{token} is the target's most likely token here; it is written in place of {names}."
     if not any(v.kind == "test" for v in lost):
         drew = f"The target drew {token}{_where(closing)}"
-        return f"{drew}; no token that was sent spells it, so it is written and the round ends."
+        return f"{drew}; no token that was sent matches it, so it is written and the round ends."
     if closing.fallback:
         return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
     law = _has_law(tree, lost)

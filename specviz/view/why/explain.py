@@ -132,7 +132,7 @@ def _rule(facts: NodeContext) -> str:
     if facts.backward:
         return f"{name}: keep the longest prefix with u < h"
     if facts.rule.draws or (facts.verdict is not None and facts.verdict.kind == "draw"):
-        return f"{name}: keep it if the target draws it"
+        return f"{name}: keep it if the target's own draw is this token"
     mass = "R" if facts.n_failed else "p"
     by_ratio = facts.drawn or (facts.elsewhere and facts.node.mode == "sampled")
     return f"{name}: keep if u < {mass}{'/q' if by_ratio else ''}{' + slack' if facts.rule.adds_slack else ''}"

@@ -14,11 +14,11 @@ from specviz.view.why.node_context import NodeContext
 from specviz.view.why.scan_text import scan_words
 from specviz.view.words.numbers import apart, fine, within
 
-_CAVEAT = "decision only, later text may differ"
+_CAVEAT = "this token only"
 
 _FATES = {
-    "branch_lost": "Another branch spells the target's token, so this one is void.",
-    "branch_void": "The text did not reach it: a token before was rejected, or no branch spells the target's token.",
+    "branch_lost": "Another branch begins with the target's token, so this one is invalidated.",
+    "branch_void": "The text did not reach it: a token before was rejected, or no branch begins with the target's token.",
     "trimmed": "Its branch goes on, but was cut before this token, where the draft model was unsure.",
     "orphaned": "A token before it was rejected, so the text never got here.",
     "unverified_at_end": "The text ended before the target could judge it.",
@@ -127,7 +127,7 @@ def _drawn_rejected(case: NodeContext) -> str:
         return f"The target drew another token than {case.token}.{zero}"
     drew = f"The target drew {case.taker.token}{_falls(case.values.u, case.taker.interval)}"
     if case.taker.by == "sibling":
-        return f"{drew}, which a sibling of {case.token} spells.{zero}"
+        return f"{drew}, a sibling of {case.token}.{zero}"
     none = "no drafted child is that token" if case.n_siblings else f"the draft had only {case.token} here"
     return f"{drew}; {none}.{zero}"
 
@@ -149,7 +149,7 @@ def _falls(u: float | None, held: tuple[float, float] | None) -> str:
 def _test_kept(case: NodeContext) -> str:
     chance = _without_slack(case)
     if chance is not None and chance < 1:
-        return f"{_with_slack(case, chance)} This draw was one."
+        return f"{_with_slack(case, chance)} This u accepts it."
     if not case.drawn:
         return f"{_named(case)} {_u_is(case, 'below', 'so it stays', 'it stayed')}"
     if case.values.thr is not None and case.values.thr >= 1:
@@ -165,7 +165,7 @@ def _test_kept(case: NodeContext) -> str:
 def _test_rejected(case: NodeContext) -> str:
     chance = _without_slack(case)
     if chance is not None:
-        return f"{_with_slack(case, chance)} This draw was not one."
+        return f"{_with_slack(case, chance)} This u rejects it."
     if case.verdict and (case.verdict.why == "target_zero" or case.values.thr == 0):
         return _no_chance(case)
     if not case.drawn:

@@ -38,15 +38,15 @@ LANE_PAGES = {
         "Lanes: who worked, who waited",
         "Time runs to the right; a row is a lane. ▤ a pass of the target, ▣ a forward of the draft model, ▥ one "
         "that drafts branches ahead of the verdict, ░ idle, ╳ what was rolled back: nothing drawn there became "
-        "text. The row invalid leads from the pass that judged back to the forwards it made void. A branch has a "
+        "text. The row invalid leads from the pass that judged back to the forwards it invalidated. A branch has a "
         "lane of its own, though all branches run in one batch.\n\n"
         "c switches between two clocks that are never mixed. The measured one shows what this machine did: on one "
         "device with lanes serial nothing overlaps. The modelled one plays the same rounds as if target and draft "
         "ran beside each other, at the measured cost of a forward (c = a target pass in draft forwards).\n\n"
         "Idle is not waste: waste is ╳. A draft stage leaves the target idle, and comes after every rollback; "
         "beside a pass, branches keep the draft model busy. ε (bar ┃) stops drafting before a token the draft "
-        "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p(B) is the target's share of "
-        "their first tokens: under topk the chance of a hit.\n\n"
+        "model is unsure of; there k = max(1, ⌊k_max (1 − conf)⌋) branches open. p of branches is the target's "
+        "share of their first tokens, p(B): under topk the chance of a hit.\n\n"
         "Would it pay: tokens a second by draft length, from acceptance by position, the measured cost of a pass by "
         "rows, and drafting.",
     )
@@ -57,7 +57,9 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
     """The chart on top, the parts of the round below. A block's first token is the tree's selected node."""
 
     PANEL = LanesPanel
-    OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was void")
+    OPEN = opens(
+        "screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was invalidated"
+    )
     KEYS, PAGES = LANE_KEYS, LANE_PAGES
     WIDE, SMALL = ("round", "run", "pay"), ("block", "steps", "fan", "run", "pay")
 

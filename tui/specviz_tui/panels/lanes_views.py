@@ -11,7 +11,7 @@ from rich.text import Text
 
 from specviz.numerals import number, percent, prob
 from specviz.text import clip, pad
-from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, LanesModel
+from specviz.view.panels.lanes.model import BRANCH_MASS, Chart, ClassifierView, LaneBlock, LanesModel
 from specviz.view.words import palette
 from specviz.view.words.numbers import seconds
 from specviz.view.words.palette import glyph
@@ -61,8 +61,8 @@ def fan(model: LanesModel, painter: Painter, width: int) -> Text:
         return Text("\n").join(sentence(model.fan_missing, width, FAINT))
     lines = [Text(fan_view.k_text, style=STRONG)]
     if fan_view.mass is not None:
-        line = Text("p(B) ", style=FAINT).append(percent(fan_view.mass), style=STRONG).append(" ")
-        lines.append(line.append(bar(fan_view.mass, max(4, min(16, width - 14))), style=painter.tint("bonus")))
+        line = Text(f"{BRANCH_MASS} ", style=FAINT).append(percent(fan_view.mass), style=STRONG).append(" ")
+        lines.append(line.append(bar(fan_view.mass, max(4, min(16, width - 22))), style=painter.tint("bonus")))
     for branch in fan_view.branches:
         line = Text(no_wrap=True).append("▶" if branch.survivor else " ", style=painter.tint("accepted"))
         line.append(f"b{branch.branch} {glyph(branch.mark)} ", style=painter.tint(branch.mark))

@@ -13,7 +13,17 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import CachedValue, Panel, PanelContext
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
-from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
+from specviz.view.panels.lanes.model import (
+    BRANCH_MASS,
+    Arrow,
+    Chart,
+    Clock,
+    Lane,
+    LaneBlock,
+    LaneOptions,
+    LanesModel,
+    RoundSpan,
+)
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
 from specviz.view.words.numbers import seconds
@@ -30,7 +40,7 @@ _NUMBERS = (  # name, label, kind
     ("rollback_rate_tokens", "rolled back, all tokens", "percent"),
     ("accepted_run_length", "run length", "number"),
     ("block_efficiency", "tokens a pass", "number"),
-    ("branch_mass", "p(B)", "percent"),
+    ("branch_mass", BRANCH_MASS, "percent"),
 )
 _NO_STEPS = "nothing drafted in this round"
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
@@ -277,7 +287,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             value = clocked.get(name)
             rows.append(WhyRow(label, percent(value), None, words) if value is not None else None)
         wasted = clocked.get("wasted_draft_s")
-        rows.append(WhyRow("drafting lost", seconds(wasted), None, words) if wasted is not None else None)
+        rows.append(WhyRow("draft time wasted", seconds(wasted), None, words) if wasted is not None else None)
         if clock == "model" and clocked.get("speedup") is not None:
             rows.insert(0, WhyRow("speed-up", f"{number(clocked['speedup'])}×", None, "modelled, over plain decoding"))
         return tuple(row for row in rows if row is not None)

@@ -173,7 +173,7 @@ def _fan_words(fork: Fork, match: Match | None, token: str | None, judged: bool)
         return f"{where} The text did not get here: a pending token was rejected, so every branch hangs on nothing."
     chance = f" The branch tokens held {percent(match.mass)} of the target's law." if match.mass is not None else ""
     if match.branch is None:
-        return f"{where} Miss: the target took {token}, which no branch spells.{chance}"
+        return f"{where} Miss: the target took {token}, which no branch begins with.{chance}"
     return f"{where} Hit: the target took {token}, branch {match.branch} goes on.{chance}"
 
 
@@ -265,7 +265,7 @@ def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, 
 
 
 def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
-    """What a verdict made void, by fate, and what it had cost on this clock."""
+    """What a verdict invalidates, by fate, and what it had cost on this clock."""
     rollback = next(iter(record.every(Rollback)), None)
     settled = list(facts.voided(record.index).values())
     # A rollback counts what it voids itself: what was trimmed, or lost to another branch, is not its doing.
@@ -282,9 +282,9 @@ def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
     lost = sum(settle.wasted_ns for settle in record.every(Settle)) / 1e9
     if clock == "model":
         lost = played.wasted if played is not None else 0.0
-    cost = f": {seconds(lost)} of drafting" if lost else ""
+    cost = f": {seconds(lost)} of draft time" if lost else ""
     total = sum(counts.values())
-    return f"{cause} makes {plural(total, 'drafted token')} void ({parts}){cost}."
+    return f"{cause} invalidates {plural(total, 'drafted token')} ({parts}){cost}."
 
 
 def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, fates: Fates) -> str:
@@ -303,7 +303,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, f
     text += f" It was settled by the target's pass of {rounds}."
     if block.void:
         why = sorted({marked(fates.get(n))[1] for n in block.nodes})
-        return f"{text} All void: {', '.join(why)}; {seconds(block.took)} of drafting lost."
+        return f"{text} All invalidated: {', '.join(why)}; {seconds(block.took)} of draft time wasted."
     if block.useful < 1:
         return f"{text} {percent(block.useful)} of these tokens became text."
     return f"{text} {'It' if len(words) == 1 else 'All of it'} became text."
