@@ -6,7 +6,8 @@ import streamlit as st
 
 from specviz.numerals import percent
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.model import BRANCH_MASS, Chart, Clock, LanesModel
+from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
+from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state

@@ -18,7 +18,7 @@ _CAVEAT = "this token only"
 
 _FATES = {
     "branch_lost": "Another branch begins with the target's token, so this one is invalidated.",
-    "branch_void": "The text did not reach it: a token before was rejected, or no branch begins with the target's token.",
+    "branch_void": "The text did not reach it: a token before was rejected, or no branch begins with the target's.",
     "trimmed": "Its branch goes on, but was cut before this token, where the draft model was unsure.",
     "orphaned": "A token before it was rejected, so the text never got here.",
     "unverified_at_end": "The text ended before the target could judge it.",

@@ -57,9 +57,7 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
     """The chart on top, the parts of the round below. A block's first token is the tree's selected node."""
 
     PANEL = LanesPanel
-    OPEN = opens(
-        "screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, and what was invalidated"
-    )
+    OPEN = opens("screen.lanes", "3", LanesPanel, "Lanes: target, draft and branches over time, what was rolled back")
     KEYS, PAGES = LANE_KEYS, LANE_PAGES
     WIDE, SMALL = ("round", "run", "pay"), ("block", "steps", "fan", "run", "pay")
 

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from specviz.numerals import number, percent, prob
 from specviz.text import clip, pad
-from specviz.view.panels.lanes.model import BRANCH_MASS, Chart, ClassifierView, LaneBlock, LanesModel
+from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, LanesModel
 from specviz.view.words import palette
+from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.numbers import seconds
 from specviz.view.words.palette import glyph
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence

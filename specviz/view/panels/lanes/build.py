@@ -13,19 +13,10 @@ from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import CachedValue, Panel, PanelContext
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
-from specviz.view.panels.lanes.model import (
-    BRANCH_MASS,
-    Arrow,
-    Chart,
-    Clock,
-    Lane,
-    LaneBlock,
-    LaneOptions,
-    LanesModel,
-    RoundSpan,
-)
+from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
 from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
+from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.numbers import seconds
 from specviz.view.words.palette import Phase
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Clock = Literal["measured", "model"]
 CLOCKS: tuple[Clock, ...] = ("measured", "model")
 Fate = Literal["accepted", "rejected", "orphaned", "branch_lost", "branch_void", "trimmed", "unverified_at_end"]
-BRANCH_MASS = "p of branches"  # what the target gave all branch tokens together
 FATES: dict[Fate, tuple[Mark, str]] = {
     "accepted": ("accepted", "became text"),
     "rejected": ("rejected", "rejected"),
@@ -173,7 +172,7 @@ class Fan:
     k_text: str  # "k = max(1, ⌊6·(1 − .72)⌋) = 1"
     reason: str
     rule: str
-    mass: float | None  # `BRANCH_MASS`: the target's share of all branch tokens
+    mass: float | None  # p(B): the target's share of all branch tokens
     token: str | None  # what the target took; None: the match was not reached
     branches: tuple[BranchView, ...]
     memory: str
