@@ -33,7 +33,7 @@ async def test_case_d_is_drawn_as_designed(case_d: Path) -> None:
             "✓ kept*   ✓ kept    ✓ kept    ✓ STOP    ✗ failed ✗ failed",
             "* alone it would fail: .900 ≥ .123",
             "same u: stops at 1, keeps nothing",
-            "Ratio staircase",
+            "Prefix ratio",
             "6.12",
             "Residual max(0, c·p − q), c 1: mass .300",
             "→  ▁hours",

@@ -13,6 +13,7 @@ from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import run_blocks
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import ConfStep
+from specviz.view.words.labels import LAYERS_PASSED
 from specviz_app.figures import exits as of_round
 from specviz_app.figures import lanes as of_lanes
 from specviz_app.figures.blocks import table_rows
@@ -135,7 +136,7 @@ def _parts(viewer: Viewer, model: LayersModel, heat: HeatMap, dark: bool) -> Non
         alt = f"Kinds of cells of {len(mine)} rows by {heat.n_layers} layers."
         parts.plot(of_round.fig_kinds(mine, heat.n_layers, dark), "layers-kinds", alt, of_round.kind_rows(mine))
     with right:
-        st.subheader("Layers passed", help="layers that every row has passed, after each climb of the round")
+        st.subheader(LAYERS_PASSED, help="layers that every row has passed, after each climb of the round")
         stairs = model.stairs
         words = stairs.words if stairs is not None else "No climb yet."
         rows = table_rows(stairs.table) if stairs is not None else None

@@ -6,6 +6,7 @@ from specviz.view import Frame
 from specviz.view.panels.verification import pictures
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import Scan, VerificationModel
+from specviz.view.words.labels import PREFIX_RATIO
 from specviz_app.figures import verification as draw
 from specviz_app.ui import around, blocks, closed, parts
 from specviz_app.ui.pages import PanelBelow, lacks
@@ -50,7 +51,7 @@ def _position(viewer: Viewer, scan: Scan, selected: int | None) -> None:
 
 def _stairs(model: VerificationModel, dark: bool) -> None:
     st.subheader(
-        "Ratio staircase",
+        PREFIX_RATIO,
         help="r: target over draft probability of the whole prefix. The cap rides on its "
         "peaks; c is what is left below the cap, and what the prefix is worth.",
     )

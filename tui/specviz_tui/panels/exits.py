@@ -21,18 +21,19 @@ from specviz.view.frame.frame import Frame
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import Column, ExitCell, ExitOptions, HeatMap, LayersModel
 from specviz.view.words import palette
+from specviz.view.words.labels import LAYER_CALLS, LAYERS_PASSED
 from specviz_tui.common.frame_widget import FrameWidget
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, indented, painter_of
 from specviz_tui.common.pane import NARROW, PanelPane, opens
 from specviz_tui.panels import exits_views as views
 
-View = Literal["map", "staircase", "ledger", "curves", "cell"]
-VIEWS: tuple[View, ...] = ("map", "staircase", "ledger", "curves")
+View = Literal["map", "passed", "calls", "curves", "cell"]
+VIEWS: tuple[View, ...] = ("map", "passed", "calls", "curves")
 TITLES: dict[View, str] = {
     "map": "Exit confidence · layers × rows",
-    "staircase": "How cells came about · staircase",
-    "ledger": "Ledger · layer calls paid and earned",
+    "passed": f"{LAYERS_PASSED} · how cells came about",
+    "calls": LAYER_CALLS,
     "curves": "Thresholds · what the tests ask, and other settings",
     "cell": "Cell",
 }
@@ -42,7 +43,7 @@ EXIT_KEYS: tuple[Key, ...] = (
     Key("layers.right", "right,l", "move('right')", "→ l", "to the row after", "Layers"),
     Key("layers.up", "up,k", "move('up')", "↑ k", "to the layer above", "Layers"),
     Key("layers.down", "down,j", "move('down')", "↓ j", "to the layer below", "Layers"),
-    Key("layers.view", "v", "view(1)", "v", "next view: map, staircase, ledger, curves, cell", "Layers", "view"),
+    Key("layers.view", "v", "view(1)", "v", "next view: map, passed, calls, curves, cell", "Layers", "view"),
     Key("layers.view_before", "V", "view(-1)", "V", "view before", "Layers"),
     Key(
         "layers.tau_up",
@@ -60,17 +61,17 @@ EXIT_KEYS: tuple[Key, ...] = (
 EXIT_PAGES = {
     "layers": (
         "Layers: early exits",
-        "One column a row of the model: a token that climbs, layer by layer. Under it stands its fate; earlier rounds "
-        "lie to the left, one cell a row. Where a layer has a test, its head says which token comes next; conf is its "
-        "largest probability at temperature T = 1 + α (1 − l/L). At conf ≥ τ the row stops (⇥) and that token is the "
-        "next row. The last row climbs to the top: that climb is the target pass, for all rows at once.\n\n"
+        "One column a row of the model: a token that climbs, layer by layer. Under it stands its outcome; earlier "
+        "rounds lie to the left, one cell a row. Where a layer has a test, its head says which token comes next; conf "
+        "is its largest probability at temperature T = 1 + α (1 − l/L). At conf ≥ τ the row stops (⇥) and that token "
+        "is the next row. The last row climbs to the top: that climb is the target pass, for all rows at once.\n\n"
         "░▒▓█ are bands of conf. Values in brackets decided nothing: watched after the verdict (--observe-all on), or "
         "asked in a pass over the finished text (specviz whatif .. --sweep --write). ⇢ is where a row would stop if τ "
         "were the confidence under the cursor.\n\n"
-        "Staircase: o the row climbed by itself, c a later row took it along (catch-up), a and s the last climb, below "
+        "Passed: o the row climbed by itself, c a later row took it along (catch-up), a and s the last climb, below "
         "and above the deepest test. A number is the rows of that call. Every row passes every layer exactly once, so "
         "skipped layers are not saved arithmetic: what is saved are calls, that is time on one sequence.\n\n"
-        "Ledger: a draft pays the layers of its climb and, if the target agrees, earns the L calls of a token. The "
+        "Calls: a draft pays the layers of its climb and, if the target agrees, earns the L calls of a token. The "
         "sum is a L − Σ e; a round may lose. Right: the first layer whose head said what the target chose, and the "
         "first from which all did; regret is the stop less the first right layer.",
     )
@@ -187,9 +188,9 @@ class LayerView(FrameWidget):
         if frame is None or model is None or model.heat is None:
             return Text("")
         width, painter = self.size.width or 80, self.painter
-        if self.view == "staircase":
+        if self.view == "passed":
             return views.staircase(model, frame.cursor.index, painter, width)
-        if self.view == "ledger":
+        if self.view == "calls":
             return views.ledger(model, painter, width)
         if self.view == "curves":
             return views.curves(model, painter, width)
@@ -215,7 +216,7 @@ class LayerView(FrameWidget):
                 self._pick(spot.column, self._layers[offset.y - 1])
 
 
-LABEL, LEAST, MOST = 5, 3, 10  # cells of `L12`, of a wide column
+LABEL, LEAST, MOST = 8, 3, 10  # cells of `outcome`, of a wide column
 EXIT = palette.STYLES["exit"].glyph
 
 
@@ -352,7 +353,7 @@ def _wide(line: Text, column: Column, cell: ExitCell, would: bool, here: bool, c
 
 def _fates(heat: HeatMap, plans: _Plan, painter: Painter) -> Text:
     """What became of every row, below it."""
-    line = Text(no_wrap=True).append("fate ".ljust(LABEL), style=FAINT)
+    line = Text(no_wrap=True).append("outcome ".ljust(LABEL), style=FAINT)
     for k in range(plans.first, len(heat.columns)):
         column = heat.columns[k]
         style = painter.tint(column.mark)

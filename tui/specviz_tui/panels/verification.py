@@ -8,6 +8,7 @@ from textual.containers import Horizontal, Vertical
 from specviz.view.frame.frame import Frame, PanelOptions
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import RatioStairs, Scan, VerificationModel
+from specviz.view.words.labels import PREFIX_RATIO
 from specviz_tui.common.frame_widget import FrameWidget, Moved, NodePicked, PanelBox
 from specviz_tui.common.keymap import Key, page_keys
 from specviz_tui.common.paint import FAINT, fitted
@@ -36,7 +37,7 @@ SCAN_PAGES = {
         "Capped HSD and blockwise verification are the same algorithm: same h, same residual, same law. hsd_naive uses "
         "r without the cap, keeps more, and pays with carried rounds. hsd_ref leaves out the cap at the last position "
         "alone, as released code does: it keeps drafts it should not, and the text leaves the target's law.\n\n"
-        "The staircase below: r climbs and falls, the cap line rides on its peaks, c hangs below 1 by what was lost "
+        "The prefix ratio below: r climbs and falls, the cap line rides on its peaks, c hangs below 1 by what was lost "
         "since the peak.",
     ),
     "rules": (
@@ -141,7 +142,7 @@ class StairChart(FrameWidget):
         return model.stairs if model else None
 
     def on_mount(self) -> None:
-        self.border_title = Text(f"Ratio staircase · {DOT} r  {CAP} its maximum  {WEIGHT} c")
+        self.border_title = Text(f"{PREFIX_RATIO} · {DOT} r  {CAP} its maximum  {WEIGHT} c")
 
     def render(self) -> Text:
         model = self.part(self.frame) if self.frame else None

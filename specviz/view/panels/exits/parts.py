@@ -16,6 +16,7 @@ from specviz.runlog.run import Mark, RoundRecord
 from specviz.view.blocks import Cell, Destination, Plot, PlotCurve, TableBlock, Words
 from specviz.view.panels.exits.climbs import Climbs
 from specviz.view.panels.exits.model import Column, PendingStairs, StairStep
+from specviz.view.words.labels import LAYER_CALLS
 from specviz.view.words.numbers import MINUS, duration, growth
 
 
@@ -87,7 +88,7 @@ def _ledger(columns: Sequence[Column], entries: Sequence[ClimbCost], missing: st
     looks: tuple[tuple[str, Mark], ...] = (("paid", "rejected"), ("earned", "accepted"), ("net", "root"))
     return Plot(
         "layers-ledger",
-        "Ledger",
+        LAYER_CALLS,
         "row",
         tuple(f"{column.row} {column.glyph} {column.shown}" for column in columns),
         tuple(PlotCurve(name, tuple(part[k] for part in parts), mark) for k, (name, mark) in enumerate(looks)),

@@ -62,7 +62,7 @@ def _rows(climbs: Climbs, column: Column, cell: ExitCell) -> list[WhyRow]:
             f"for good from L{column.settled}" if column.settled is not None and column.settled < n else "not for good"
         )
         regret = "" if column.regret is None else f", regret {signed(column.regret)}"
-        rows.append(WhyRow("right", first, None, f"{stays}{regret}" if first != "none" else "in no layer"))
+        rows.append(WhyRow("first right", first, None, f"{stays}{regret}" if first != "none" else "in no layer"))
     return rows
 
 
