@@ -164,7 +164,7 @@ class Run:
         if self.header is not None and self.header.outside is not None:
             return f"{self.header.outside.engine} did not say which tokens were drafted in this round"
         if self.level == "none":
-            return "recorded at level none: counts and text only, no tree"
+            return "recorded with --level none: counts and text only, no tree"
         return None
 
     # What each record does ------------------------------------------------------------------------------------------

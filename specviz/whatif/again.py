@@ -59,7 +59,7 @@ def _needs(header: Header) -> str:
     if header.outside is not None or header.level == "none":
         return ""
     if header.level != "full":
-        return f" at level {header.level}; one of level full holds more"
+        return f" with --level {header.level}; one with --level full holds more"
     return f" with its {header.topk} likeliest tokens a row; one with a larger topk holds more"
 
 

@@ -119,7 +119,7 @@ async def test_a_long_draft_keeps_the_column_that_matters_in_view(tmp_path: Path
     [
         ({"temperature": 0.0}, "nothing is drawn"),
         ({"shape": "tree", "temperature": 0.7}, "no sampled chain"),
-        ({"temperature": 0.7, "level": "none"}, "recorded at level none"),
+        ({"temperature": 0.7, "level": "none"}, "recorded with --level none"),
     ],
 )
 async def test_an_empty_screen_gives_the_reason(recipe: dict[str, Any], words: str, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_a_recording_at_summary_says_what_it_lacks(tmp_path: Path) -> None
     app = replay_app(write_trace(tmp_path / "summary", worked_events(level="summary")))
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "5")
-        assert "D+ and D- need whole rows, which only level full has" in shown(app)
+        assert "D+ and D- need whole rows, which only --level full records" in shown(app)
         assert row(app, "h  keep")[:3] == [".123", "1", "1"]
 
 

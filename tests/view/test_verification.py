@@ -209,7 +209,7 @@ def test_a_rule_replayed_is_the_rule_that_ran(verifier: str) -> None:
         ({"temperature": 0.0}, "Temperature 0: nothing is drawn"),
         ({"shape": "tree", "temperature": 0.7}, "This run has no sampled chain"),
         ({"shape": "none", "temperature": 0.7}, "Plain decoding drafts nothing"),
-        ({"temperature": 0.7, "level": "none"}, "recorded at level none"),
+        ({"temperature": 0.7, "level": "none"}, "recorded with --level none"),
         ({"temperature": 0.7, "verifier": "walk"}, "This run has no sampled chain"),
     ],
 )
@@ -231,14 +231,14 @@ def test_before_the_first_round_there_is_a_reason() -> None:
 def test_a_recording_at_summary_says_what_it_lacks() -> None:
     panel = shown(player(level="summary"))
     assert panel.scan is not None
-    assert "only level full" in panel.scan.note
+    assert "only --level full" in panel.scan.note
     rows = cells(panel.scan)
     assert rows["c"] == (".820", "1", "1", "1", "0", "0")  # from logp and logq alone
     assert rows["h"] == (".123", "1", "1", "1", "0", "0")  # recorded with the verdict
     assert rows["d"] == ("—",) * 6
     assert panel.branches == ()
     assert panel.branches_missing is not None
-    assert "level full" in panel.branches_missing
+    assert "--level full" in panel.branches_missing
     assert panel.closing is not None
     assert panel.closing.missing is not None
 

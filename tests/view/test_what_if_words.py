@@ -81,7 +81,7 @@ def test_what_cannot_be_told_says_what_would_tell_it() -> None:
     assert untold
     for decision in untold:
         assert "cannot be told: " in decision.sentence
-        assert decision.sentence.endswith("on record at level summary; one of level full holds more")
+        assert decision.sentence.endswith("on record with --level summary; one with --level full holds more")
         assert all(node.now is None and node.glyphs[1] == "?" for node in decision.nodes)
     full = Run().extend(make_events(temperature=1.2, seed=4, new_tokens=60))
     again = [said(full, record.index, verifier="blockwise") for record in full.rounds]
@@ -93,8 +93,8 @@ def test_a_level_without_nodes_gives_the_reason() -> None:
     run = Run().extend(make_events(temperature=0.9, seed=1, level="none"))
     answer = said(run, verifier="tokenwise")
     assert not answer.decided
-    assert "recorded at level none" in answer.sentence
-    with pytest.raises(SpecvizError, match="recorded at level none"):
+    assert "recorded with --level none" in answer.sentence
+    with pytest.raises(SpecvizError, match="recorded with --level none"):
         decide_run(run, Change(verifier="tokenwise"))
 
 

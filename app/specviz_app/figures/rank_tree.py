@@ -46,7 +46,7 @@ def fig_offers(expansion: ExpansionView | None, dark: bool = False) -> go.Figure
     if expansion is None:
         return base.empty("no block went on from this node")
     if not expansion.offers:
-        return base.empty("distributions are on record at level full only")
+        return base.empty("distributions are recorded with --level full alone")
     names = [f"{o.rank} {_brief(o.shown)}{' ★' if o.best else ''}{' ✓' if o.written else ''}" for o in expansion.offers]
     about = [
         f"<b>{safe(o.shown)}</b> · rank {o.rank}<br>{fine(o.prob)}<br>{'a child' if o.child else 'beyond the width'}"

@@ -139,7 +139,7 @@ def remarks(run: Measured, counters: bool = False) -> Iterator[str]:
     if run.torn and not run.growing:
         yield f"specviz: {file}: the last line is torn and was left out"
     if run.header.level == "none" and run.header.outside is None and not counters:  # the card of an engine's run says
-        yield f"specviz: {file}: recorded at level none: nothing per position or depth"
+        yield f"specviz: {file}: recorded with --level none: nothing per position or depth"
 
 
 def as_object(run: Measured) -> dict[str, Any]:

@@ -94,14 +94,14 @@ def dear_recording(counted: RoundsCounted) -> Finding | None:
     cost = counted.metrics.overhead
     if cost is None or cost.value < DEAR_RECORDING:
         return None
-    spent = percent(cost.value) if cost.value < 1 else times(cost.value)
+    spent = f"+{percent(cost.value)}" if cost.value < 1 else times(1 + cost.value)  # as the header has it
     return Finding(
         "dear_recording",
         0,
-        f"recording took {spent} of the other time",
-        f"Times of rounds and tok/s have it in them: recording took {spent} of what everything else took. The speed-up "
+        f"recording overhead {spent}",
+        f"Times of rounds and tok/s have it in them: rounds took {times(1 + cost.value)} as long with it. The speed-up "
         "leaves it out.",
-        next_step="Level summary records less: --level summary.",
+        next_step="--level summary records less.",
         time=cost.value / (1 + cost.value),
         screen="overview",
     )

@@ -33,6 +33,7 @@ from specviz.view.stage.parts import (
     Token,
 )
 from specviz.view.stage.words import PHASES
+from specviz.view.words.labels import RECORDED
 from specviz.view.words.numbers import knob as shown
 from specviz.view.words.palette import STYLES
 
@@ -72,7 +73,7 @@ def promised(frame: Frame, run: Run) -> RunInfo:
 
 
 def facts(frame: Frame, n: int) -> str:
-    """`exact: bitwise · seed 42 · 21 rounds · recorded: full`."""
+    """`exact: bitwise · seed 42 · 21 rounds · recorded: everything`."""
     if frame.run is NOTHING:
         return ""
     seed = f"seed {frame.run.seed}" if frame.run.seed is not None else ""
@@ -80,7 +81,7 @@ def facts(frame: Frame, n: int) -> str:
     few = "too few rounds for intervals" if any(_FEW in metric.text for metric in frame.metrics) else ""
     mixed = "numbers over every sampling there was" if frame.knobs.mixed else ""
     probe = f"overhead {frame.run.overhead}" if frame.run.overhead != UNKNOWN else ""  # what recording cost
-    words = (frame.run.exact, seed, rounds, few, mixed, f"recorded: {frame.run.level}", probe)
+    words = (frame.run.exact, seed, rounds, few, mixed, f"recorded: {RECORDED[frame.run.level]}", probe)
     return " · ".join(filter(None, words))
 
 

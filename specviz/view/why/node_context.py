@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from specviz.metrics.replay_rules import ChainPosition
 
 
-NO_CHAIN = "run with --method draft --temperature 1 --verifier hsd, recorded at level full"
+NO_CHAIN = "run with --method draft --temperature 1 --verifier hsd --level full"
 
 _ENDLESS = 1e8  # a log that stands for infinity: JSON has none
 

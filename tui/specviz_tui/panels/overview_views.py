@@ -54,7 +54,7 @@ def curves(model: Overview, painter: Painter, cells: int) -> Text:
     """Acceptance by position, by depth where that is another number, survival where tests do not tell."""
     shown = model.blocks.acceptance if model.blocks is not None else []
     if not shown:
-        return Text(" nothing was drafted, or nodes are not on record (level none)", style=FAINT)
+        return Text(" nothing was drafted, or nodes are not on record (--level none)", style=FAINT)
     lines: list[Text] = []
     for curve in shown:
         lines += ([Text("")] if lines else []) + titled(curve, painter, cells)

@@ -256,7 +256,7 @@ class ExitsPanel(Panel[ExitOptions, LayersModel]):
                 f"stopped, stands on screen 3 (Lanes).{spent(record)}"
             )
         if self.run.level == "none":
-            return "Recorded at level none: no climbs. Record again with --level full."
+            return "Recorded with --level none: no climbs. Record again with --level full."
         if not record.complete:
             return "The climbs of a round are written when it ends."
         return f"This trace of {method} has no climbs: record it again."

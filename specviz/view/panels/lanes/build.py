@@ -255,7 +255,7 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         if header is not None and header.outside is not None and not any(r.spans for r in self.run.rounds[:1]):
             return f"Nobody timed single passes of {header.outside.engine}: whole rounds only."
         if self.run.level == "none":
-            return "Recorded at level none: no passes, no tokens. Record again with --level summary or full."
+            return "Recorded with --level none: no passes, no tokens. Record again with --level summary or full."
         return None
 
     def _no_fan(self, record: RoundRecord, now: Moment) -> str:

@@ -162,7 +162,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
                 "specblock; beside it eagle3, medusa and static_tree."
             )
         if self.run.level == "none":
-            return "Recorded at level none: no tree, no ranks. Record again with --level summary or full."
+            return "Recorded with --level none: no tree, no ranks. Record again with --level summary or full."
         return None
 
 

@@ -85,7 +85,7 @@ def _words(look: ScanView) -> str:
 
 
 _ENTRIES = 8
-NO_ROWS = "the branches need whole rows, which only a recording at level full has"
+NO_ROWS = "the branches need whole rows, which only --level full records"
 
 
 def stairs(look: ScanView) -> RatioStairs:
@@ -152,7 +152,7 @@ def closing_row(look: ScanView) -> ClosingRow | None:
     if closing.kind == "none":
         return ClosingRow("", "p", "q", (), "", "the text ended with a kept token: nothing was drawn")
     if not closing.row:
-        return ClosingRow("", "p", "q", (), "", "the row is not on record: only level full has it")
+        return ClosingRow("", "p", "q", (), "", "the row is not on record: only --level full records it")
     weights = _weights(look, closing)
     entries = [_weighed(look, closing, entry, weights) for entry in (*closing.row, *_unlisted(closing))]
     entries.sort(key=lambda e: (-e.share, -e.p))

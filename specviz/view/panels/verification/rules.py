@@ -150,7 +150,7 @@ def _paired(same: "SameDraft", rule: str) -> Paired:
     expected = None if ours is None or theirs is None else ours - theirs
     counts = tuple(same.gains[rule].items())
     if estimate is None:
-        missing = "the keep chances of this rule need whole rows: only level full has them"
+        missing = "the keep chances of this rule need whole rows: only --level full records them"
         return Paired(rule, label, gain, expected, (), "", missing)
     more = sum(n for difference, n in counts if difference > 0)
     fewer = sum(n for difference, n in counts if difference < 0)

@@ -44,7 +44,7 @@ _HOW: dict[Order, str] = {
     "leaves": "from the leaves towards the root: the first node that passes is kept with its path",
 }
 _LATER = "as recorded: later candidates meet rows that earlier ones took from, and start from weight 1"
-_SUMMARY = "recorded at level summary: D+ and D- need whole rows, which only level full has"
+_SUMMARY = "recorded with --level summary: D+ and D- need whole rows, which only --level full records"
 
 
 @dataclass(frozen=True, slots=True)
