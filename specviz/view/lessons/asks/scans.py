@@ -186,5 +186,5 @@ def scan_board(scene: AskScene) -> LessonBoard:
     for node in reversed(_chain(scene)):
         bound = scene.record.verdicts[node].thr
         u = scene.record.verdicts[node].u
-        rows.append(WhyRow(scene.word(node), f"u {fine(u)}", u, f"< {fine(bound)} ?"))
-    return LessonBoard("From the end: u, and what it must be below", tuple(rows))
+        rows.append(WhyRow(scene.word(node), f"u {fine(u)}", u, f"h {fine(bound)}"))
+    return LessonBoard("From the end: is u below h?", tuple(rows))
