@@ -91,7 +91,7 @@ def _listed(
     if node.texts.q or node.texts.p:
         row.add(f"q {node.texts.q or UNKNOWN:>4} p {node.texts.p or UNKNOWN:>4} ", tint)
     if node.bar is not None:
-        row.add(f"{bars and bars + ' '}▕{bar(node.bar, 8)}▏ ", tint)
+        row.add(f"{bars and f'bar {bars} '}▕{bar(node.bar, 8)}▏ ", tint)
     row.add(drawn(node), tint)
     more = " · ".join(filter(None, (node.note, f"+ {n_below} below" if n_below else "")))
     if row.cells + cell_len(more) > width:
