@@ -52,7 +52,7 @@ def target_choices(models: Sequence[LocalModel] | None = None) -> list[ModelChoi
     offered = [_of(model) for model in here]
     ours = [choice for model, choice in zip(here, offered, strict=True) if model.place == "store" and choice.able]
     others = [choice for choice in offered if choice.able and choice not in ours]
-    pair = ModelChoice(EMBEDDED, "embedded pair", "comes along: 4 million weights that go on with code, prose and sums")
+    pair = ModelChoice(EMBEDDED, "embedded pair", "bundled: 4 million weights that go on with code, prose and sums")
     named = {choice.name for choice in offered}
     wanted = [
         ModelChoice(name, name, known.what, True, f"{known.what}, is not here yet", f"specviz models get {name}")
@@ -66,14 +66,14 @@ def draft_choices(target: str, models: Sequence[LocalModel] | None = None) -> li
     """Draft models for a target by name, folder or hub id; the first one is proposed."""
     none = ModelChoice(NO_DRAFT, "none", "for methods that draft without a second model")
     if target == EMBEDDED:
-        return [ModelChoice(EMBEDDED, "embedded", "comes along"), SELF_DRAFT, none]
+        return [ModelChoice(EMBEDDED, "embedded", "bundled"), SELF_DRAFT, none]
     here = local_models() if models is None else models
     kin = [_of(model) for model in _kin(target, here)]
     known = known_name(target)
     if known is None:
         return [*kin, SELF_DRAFT, none]
     name = brought_draft(known)
-    return [SELF_DRAFT, *([ModelChoice(name, name, "comes along")] if name in brought() else []), *kin, none]
+    return [SELF_DRAFT, *([ModelChoice(name, name, "bundled")] if name in brought() else []), *kin, none]
 
 
 def choice_of(name: str, offered: Sequence[ModelChoice]) -> ModelChoice:

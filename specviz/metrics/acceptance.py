@@ -44,7 +44,7 @@ _count("n_syncs", "waits of the host for the device", "drafting", lambda r: r.to
     unit="tokens",
     help="tokens per block, the closing one included",
     per="block",
-    header=("tok/round", "tokens per draft, the drawn ones included"),
+    header=("tok/round", "mean acceptance length: tokens per draft, the drawn ones included"),
 )
 def _mean_acceptance_length(at: RoundFigures) -> tuple[int, int]:
     """Σ n_emitted / blocks: tokens a block commits, the recovered or bonus one included."""
@@ -62,7 +62,7 @@ def _mean_accepted(at: RoundFigures) -> tuple[int, int]:
     unit="share",
     help="accepted / drafted",
     most=1.0,
-    header=("kept/drafted", "kept / drafted tokens"),
+    header=("kept/drafted", "acceptance rate: kept / drafted tokens"),
 )
 def _draft_acceptance_rate(at: RoundFigures) -> tuple[int, int]:
     """Σ n_accepted / Σ n_drafted.
@@ -79,7 +79,7 @@ def _draft_acceptance_rate(at: RoundFigures) -> tuple[int, int]:
     help="accepted / tested",
     most=1.0,
     when=lambda run: not run.backward,
-    header=("kept/tested", "kept / tested tokens, the draft's tests alone"),
+    header=("kept/tested", "acceptance rate of tests: kept / tested tokens"),
 )
 def _test_acceptance_rate(at: RoundFigures) -> tuple[int, int]:
     """Σ n_accepted / Σ n_tested, siblings counted up to the kept one; null for backward scans, which accept what they

@@ -36,7 +36,7 @@ def open_recording(name: str) -> Player:
     """A recording that lessons may be over, at rest. Raises SpecvizError for another."""
     traces = all_bundled()
     if name not in traces:
-        raise SpecvizError(f"no recording '{name}' comes along{suggestion(name, dict.fromkeys(traces))}")
+        raise SpecvizError(f"no recording '{name}' is bundled{suggestion(name, dict.fromkeys(traces))}")
     return Player(fold(read_events(traces[name])), animate=False)
 
 

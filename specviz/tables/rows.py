@@ -167,7 +167,7 @@ NODES = DataTable(
         ("token", "int", "its id in the vocabulary"),
         ("text", "text", "how it reads"),
         ("q", "float", "what the draft's law gives it"),
-        ("conf", "float", "the draft's own odds, before sampling"),
+        ("conf", "float", "the draft's own probability, before sampling"),
         ("p", "float", "what the target's law gives it"),
         ("status", "text", "accepted, rejected, untested, pruned"),
         ("why", "text", "the reason, a word of the trace"),

@@ -300,8 +300,8 @@ def test_recovered_from_the_residual() -> None:
     last = closing("recovered", " rug", mass=0.38, row=[(900, 0.4, 0.02, 0.31, 0.82), (901, 0.1, 0.0, 0.07, 0.18)])
     run = a_round(node(0, " mat", q=0.41), judged(0, 0.12, 0.713, 0.12 / 0.41, 0, q=0.41), last)
     assert words(run, CLOSING) == (
-        "▁mat failed, so one token is drawn from what the target wants more than the draft gave. It drew ▁rug, "
-        "which had 82 % of that."
+        "▁mat failed, so one token is drawn from the residual, what the target wants more than the draft gave. It "
+        "drew ▁rug, which had 82 % of that."
     )
     residual = panel(run, 0).residual
     assert residual is not None
@@ -311,7 +311,10 @@ def test_recovered_from_the_residual() -> None:
 
 def test_recovered_from_a_row_without_what_failed() -> None:
     run = a_round(node(0, " mat"), node(1, " sofa"), judged(0, 0.5, 0.9, 0.5, 0), judged(1, 0.2, 0.9, 0.2, 1), RUG)
-    expected = "▁mat and ▁sofa failed, so one token is drawn from the target's row without what failed. It drew ▁rug."
+    expected = (
+        "▁mat and ▁sofa failed, so one token is drawn from the residual, the target's row without what failed. It drew "
+        "▁rug."
+    )
     assert words(run, CLOSING) == expected
 
 

@@ -108,7 +108,7 @@ def _band(node: TreeNode) -> tuple[float, float] | None:
 
 
 def fig_pq(nodes: Sequence[TreeNode], dark: bool = False) -> go.Figure:
-    """What the draft said of every drafted token beside the target's p: q, or its own odds where it drew nothing."""
+    """What the draft gave every drafted token beside the target's p: q, or its probability where it drew nothing."""
     draft_odds = {n.id: n.values.conf if n.values.q is None else n.values.q for n in nodes}
     known = [n for n in nodes if n.id >= 0 and (draft_odds[n.id] is not None or n.values.p is not None)][:MOST]
     if not known:

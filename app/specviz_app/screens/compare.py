@@ -74,7 +74,7 @@ def _chosen(server: Server, names: Sequence[str]) -> list[str]:
     """The runs of the address; before anybody chose, the one looked at and the next that goes by the same word."""
     first = state.source_name(server) if state.source_name(server) in names else next(iter(names), None)
     usual = [name for name in (first, _kin(first, names)) if name]
-    return _asked("Runs to compare, the first is the one that others are measured by", RUNS, names, usual, MOST)
+    return _asked("Runs to compare, the first is the baseline", RUNS, names, usual, MOST)
 
 
 def _asked(label: str, key: str, names: Sequence[str], usual: list[str], most: int) -> list[str]:

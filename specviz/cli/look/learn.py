@@ -48,7 +48,7 @@ def command(
 ) -> int:
     """Learn speculative decoding on recordings: LESSON is a number or a name; without one all are listed.
 
-    A lesson asks before it shows. It runs in the terminal or in a page, over a recording that comes along: no model is
+    A lesson asks before it shows. It runs in the terminal or in a page, over a bundled recording: no model is
     needed. 'clinic' plays a CASE: what somebody posted, evidence on demand; name the fault and the next step.
 
     \b

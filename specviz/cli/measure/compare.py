@@ -82,7 +82,7 @@ _DEFAULTS = {"temperature": "1", "max_new_tokens": "64"}
 def command(**arguments: Any) -> int:
     """Say what differs between recordings, or compare verifiers on the same drafts.
 
-    With two to six RUNs nothing is decoded. Each is a trace, the name of one that comes along, a folder of traces or a
+    With two to six RUNs nothing is decoded. Each is a trace, the name of a bundled one, a folder of traces or a
     pattern in quotes. Of traces the texts are laid side by side by position, with where they part; of all: every number
     with its 95 % interval and its difference to the first, over the prompts that all have in pairs, else over rounds;
     whose texts part, and what they were set to. A rule of --fail-if is METRIC drops|rises|changes N% (or N), with

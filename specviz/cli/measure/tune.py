@@ -123,7 +123,7 @@ def _methods(arguments: Mapping[str, Any]) -> list[str]:
     names = list(dict.fromkeys(arguments["methods"])) or [options.usual_method({**arguments, "method": None})]
     plain = next((name for name in names if get_method(name).traits.plain), None)
     if plain is not None:
-        raise SpecvizError(f"--method {plain} drafts nothing: it is what the others are measured against")
+        raise SpecvizError(f"--method {plain} drafts nothing: it is the baseline of the others")
     return names
 
 

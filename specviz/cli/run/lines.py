@@ -194,11 +194,11 @@ def _can_print(out: TextIO, characters: str) -> bool:
     return True
 
 
-_PLAIN = (("q", 3), ("domain", 12), ("tokens", 6), ("rounds", 6), ("len", 6), ("kept", 10), ("tok/s", 12))
+_PLAIN = (("q", 3), ("domain", 12), ("tokens", 6), ("rounds", 6), ("tok/round", 9), ("kept", 10), ("tok/s", 12))
 _LEARNING = (
     ("q", 3),
     ("domain", 10),
-    ("len", 5),
+    ("tok/round", 9),
     ("signal", 6),
     ("action", 6),
     ("why", 17),
@@ -208,7 +208,15 @@ _LEARNING = (
     ("measured", 9),
     ("weights", 8),
 )
-_DOMAINS = (("domain", 14), ("queries", 7), ("tokens", 6), ("len", 11), ("kept", 10), ("tok/s", 12), ("actions", 24))
+_DOMAINS = (
+    ("domain", 14),
+    ("queries", 7),
+    ("tokens", 6),
+    ("tok/round", 11),
+    ("kept", 10),
+    ("tok/s", 12),
+    ("actions", 24),
+)
 Columns = Sequence[tuple[str, int]]
 
 

@@ -134,6 +134,7 @@ def _recovered(run: Run, tree: RoundTree, closing: Closing, token: str) -> str:
         return f"{names} failed, but nothing was left over to draw from, so {token} comes from the target's plain row."
     law = _has_law(tree, lost)
     left = "what the target wants more than the draft gave" if law else "the target's row without what failed"
+    left = f"the residual, {left}"
     share = _share(closing)
     return f"{names} failed, so one token is drawn from {left}. It drew {token}{share}."
 

@@ -34,11 +34,11 @@ CHOICES = (
 
 
 class ExportActions(Actions):
-    """What is taken out."""
+    """What is exported."""
 
     order = 58
     KEYS = (
-        Key("export", "e", "export", "e", "take out: picture, node, page, tables, link", "Run", "export", 12),
+        Key("export", "e", "export", "e", "export: picture, node, page, tables, link", "Run", "export", 12),
         Key("link", "Y", "link", "Y", "copy the command that opens this place", "Tree"),
     )
 

@@ -29,7 +29,7 @@ OVERVIEW_KEYS: tuple[Key, ...] = (
 OVERVIEW_PAGES = {
     "overview": (
         "Overview: the run judged",
-        "The first line is the run in short: tokens a round (len), and how many times as fast as plain decoding it "
+        "The first line is the run in short: tokens a round, and how many times as fast as plain decoding it "
         "was. measured: what one plain round takes was timed, in this run or alone; modelled: it was worked out; "
         "cannot tell: other programs, or this screen, worked beside the run and not beside the timing. The line below "
         "says how. Time spent on recording is left out of it.\n\n"
@@ -42,8 +42,8 @@ OVERVIEW_PAGES = {
     "calibration": (
         "Calibration",
         "Drafted tokens on a right prefix, sorted by the probability q that the draft gave them. Beside the mean of q "
-        "stand the mean of p, what the target gave the same tokens, and the share that was kept. A draft that knows "
-        "how sure it may be has both alike. Where q is above p the draft is too sure of itself: thresholds on its "
+        "stand the mean of p, what the target gave the same tokens, and the share that was kept. A draft that is "
+        "well calibrated has both alike. Where q is above p the draft is overconfident: thresholds on its "
         "confidence (τ, ε) then let too much through. At temperature 0 p is 1 or 0, its mean the share that agrees.",
     ),
 }

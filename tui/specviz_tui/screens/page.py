@@ -30,7 +30,7 @@ _PAGES: dict[str, tuple[str, str]] = {
         "uniform draw of its test) or its rank under the target.\n\n"
         "The target looks at the whole tree in one pass. Then the rule walks it from the root: siblings are "
         "tested in the order they stand, the first one kept opens the next column, and where all fail a token is "
-        "drawn from what is left (recovered, ↻). When a whole path is kept, one more token is free (bonus, "
+        "drawn from the residual (recovered, ↻). When a whole path is kept, one more token is free (bonus, "
         "★).\n\n"
         "Places are fixed for the whole round: . and , step through its phases, { and } jump between rejections.\n\n"
         "A tree that is larger than its box shows the kept path, the neighbours of the cursor and the tests first, "
@@ -89,9 +89,8 @@ _PAGES: dict[str, tuple[str, str]] = {
     ),
     "numbers": (
         "Numbers",
-        "tok/round is mean_acceptance_length: tokens per round, the recovered or bonus token included. kept/drafted "
-        "is draft_acceptance_rate: accepted over drafted tokens. kept/tested is test_acceptance_rate: accepted over "
-        "tested ones. "
+        "tok/round is the mean acceptance length: tokens per round, the recovered or bonus token included. "
+        "kept/drafted is the acceptance rate: accepted over drafted tokens; kept/tested the same of tested ones. "
         "± is half of the 95 % interval over the rounds of the run; [a, b] is the interval itself, where the number "
         "does not stand in its middle, as near 0 and 1. Rounds that are all alike show no spread, so a mean of them "
         "has no interval: n too small, or all alike.\n\n"
