@@ -52,3 +52,43 @@ def test_no_variable_has_an_empty_name() -> None:
 def test_an_empty_name_is_found() -> None:
     code = "found = 1\nfor said, n in pairs:\n    told: list[int] = []\nwith opened() as made:\nmade(1)\n"
     assert EMPTY.findall(code) == ["found", "said", "told", "made"]
+
+
+# Labels that only this tool had; papers and engines have words for what they named.
+OLD = re.compile(
+    r"later text may differ|drafting lost|^Ledger|atio staircase|own odds|foretell|[tT]ake out: |of the other time|"
+    r"comes along|at level (?:full|none|summary)|level full has|if the target draws it|how sure it may be|p\(B\)$|"
+    r"part at position|slots from|best over the next|R left|surely ▒|measured by|core's own|^ never$|This draw was|"
+    r"^fate |spells it|branch spells|\bis void|All void"
+)
+
+
+def labels(path: Path) -> list[str]:
+    """What a source may put on screen: strings but for docstrings; of a script all but its comments."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".js":
+        return re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE).splitlines()
+    tree = ast.parse(text)
+    silent = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent
+    ]
+
+
+def test_no_label_is_of_this_tool_alone() -> None:
+    files = [path for source in SOURCES for path in sorted((HOME / source).rglob("*")) if path.suffix in (".py", ".js")]
+    assert sum(path.suffix == ".js" for path in files) > 20, "the sources are elsewhere"
+    old = {str(path.relative_to(HOME)): [text for text in labels(path) if OLD.search(text)] for path in files}
+    assert {path: texts for path, texts in old.items() if texts} == {}
+
+
+def test_an_old_label_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('"""It comes along."""\nrow = ("drafting lost", f"+ {below} never")\n')
+    (tmp_path / "b.js").write_text('// it comes along\nput("its own odds");\n')
+    assert [w for name in ("a.py", "b.js") for w in labels(tmp_path / name) if OLD.search(w)] == [
+        "drafting lost",
+        " never",
+        'put("its own odds");',
+    ]
