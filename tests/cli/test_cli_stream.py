@@ -52,12 +52,12 @@ def test_a_line_a_query_and_one_a_domain(cli: Cli, model: Path, stream: Path) ->
     done = cli(*args(model, stream, "--method", "ar"))
     head, *rest = done.out.splitlines()
     assert done.code == 0
-    assert head.split() == ["q", "domain", "tokens", "rounds", "len", "kept", "tok/s"]
+    assert head.split() == ["q", "domain", "tokens", "rounds", "tok/round", "kept", "tok/s"]
     assert [line.split()[:5] for line in rest[:4]] == [
         [str(q), kind, "16", "16", "1"] for q, (_, kind) in enumerate(PROMPTS)
     ]
     assert rest[4] == ""
-    assert rest[5].split() == ["domain", "queries", "tokens", "len", "kept", "tok/s"]
+    assert rest[5].split() == ["domain", "queries", "tokens", "tok/round", "kept", "tok/s"]
     assert [line.split()[:3] for line in rest[6:]] == [["code", "2", "32"], ["prose", "2", "32"]]
     assert "4 queries: 64 tokens in 64 rounds" in done.err
     assert "learning" not in done.err
