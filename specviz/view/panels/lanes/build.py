@@ -303,7 +303,7 @@ def _lane_text(key: str, mine: Sequence[LaneBlock], share: float | None) -> str:
     if key.startswith("branch"):
         settled = [block for block in mine if block.nodes and not block.open]
         kept = sum(not block.void for block in settled)
-        return f"kept {kept} of {len(settled)} forwards" if settled else ""
+        return f"useful {kept} of {len(settled)} forwards" if settled else ""
     busy = f"busy {percent(share)}"
     drawn = [block for block in mine if block.nodes and not block.open]
     if not drawn:

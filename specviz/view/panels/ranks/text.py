@@ -165,7 +165,7 @@ def _calls(run: Run, record: RoundRecord, n_calls: int) -> str:
             return "1 drafter call, at the root."
         return f"{len(levels)} drafter calls, one a level: each runs {how}."
     slots = 1 + max(expansion.slot for expansion in record.expansions)
-    text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {slots} slots"
+    text = f"{plural(n_calls, 'drafter call')}: block 1 drafted {plural(slots, 'slot')}"
     for level in sorted({block.block for block in record.blocks} - {1}):
         n = sum(block.block == level for block in record.blocks)
         capped = " (as many as start_cap allows)" if n == record.knobs.get("start_cap") else ""
