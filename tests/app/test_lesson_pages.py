@@ -107,16 +107,16 @@ def test_a_lesson_is_small_and_what_it_names_is_seen_on_a_laptop_and_on_a_phone(
             missing = [name for name in step.see if name not in parts]
             assert not missing, f"step {k + 1} at {size} names {missing}, which is not to be seen"
             if step.question is not None:
-                given = _answers_in(page.inner_text(".why"), step.question)
-                assert not given, f"step {k + 1} at {size} asks for {given}, which WHY tells"
+                spoilt = _answers_in(page.inner_text(".why"), step.question)
+                assert not spoilt, f"step {k + 1} at {size} asks for {spoilt}, which WHY tells"
         assert page.evaluate("document.documentElement.scrollWidth") == size[0]
         page.close()
 
 
 def _answers_in(why: str, question: LessonQuestion) -> list[str]:
     """What of the answer a text gives away: a chance or a mean, a choice by its name, or what would flip a test."""
-    told = [question.shown] if question.kind != "number" or "." in question.shown else []
-    return [words for words in (*told, "What would flip it", "lossy") if words.casefold() in why.casefold()]
+    answers = [question.shown] if question.kind != "number" or "." in question.shown else []
+    return [words for words in (*answers, "What would flip it", "lossy") if words.casefold() in why.casefold()]
 
 
 _TREE = """() => {
@@ -159,8 +159,8 @@ def test_what_would_flip_a_test_is_told_when_the_answer_is_there(opened: Any) ->
 def test_the_last_lesson_leads_on(opened: Any) -> None:
     page, script = opened(LESSONS[-1]), lesson_script(LESSONS[-1])
     page.evaluate("k => lesson.go(k)", len(script.steps))
-    said = page.inner_text(".lesson .body")
-    assert [f"{door.say}: {door.command}" in said for door in script.then] == [True, True]
+    ending = page.inner_text(".lesson .body")
+    assert [f"{door.say}: {door.command}" in ending for door in script.then] == [True, True]
 
 
 def _answers(question: LessonQuestion) -> list[float]:

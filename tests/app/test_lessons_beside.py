@@ -38,8 +38,8 @@ def test_behind_the_last_one_is_the_clinic(open_page: Open) -> None:
     following = onstage.handed(at)["lesson"]["next"]
     assert following
     onstage.tell(at, "lesson", following)
-    given = onstage.handed(at)
-    assert (given["lesson"], given["src"], given["large"]) == (None, "clinic-1", True)
+    sent = onstage.handed(at)
+    assert (sent["lesson"], given["src"], given["large"]) == (None, "clinic-1", True)
     assert lessons.LESSON not in at.query_params
 
 

@@ -226,10 +226,10 @@ def test_a_run_that_is_counted_by_its_index_has_the_numbers_of_stats(name: str, 
     live = LiveRun(BigTrace(TRACES[name], tmp_path / "index"), IdleWords("", ""), animate=False)
     live.tick(0.0)
     live.live_player.seek_index(len(live.run.rounds) - 1)
-    told = list(_painted(live.live_player))
+    painted = list(_painted(live.live_player))
     live.close()
-    assert {each.where for each in told} >= {"first lines", "judged", "Overview", "Compare"}
-    assert not _unlike(told, _stats(cli, TRACES[name]))
+    assert {each.where for each in painted} >= {"first lines", "judged", "Overview", "Compare"}
+    assert not _unlike(painted, _stats(cli, TRACES[name]))
 
 
 def test_the_speed_that_a_curve_is_held_against_is_that_of_stats(cli: Cli, tmp_path: Path) -> None:  # noqa: F811
@@ -241,8 +241,8 @@ def test_the_speed_that_a_curve_is_held_against_is_that_of_stats(cli: Cli, tmp_p
     lanes = LanesPanel.of(_at_the_end(path).frame(ALL))
     assert lanes is not None
     assert lanes.pay is not None
-    for said in (" ".join(cli("stats", path).out.split()), lanes.pay.point_text):
-        (speed,) = re.findall(rf"Measured at γ \d+: ({NUMBER}) tokens/s", said)
+    for line in (" ".join(cli("stats", path).out.split()), lanes.pay.point_text):
+        (speed,) = re.findall(rf"Measured at γ \d+: ({NUMBER}) tokens/s", line)
         assert says(speed, _stats(cli, path)["tokens_per_second"])
 
 

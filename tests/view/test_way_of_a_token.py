@@ -162,8 +162,8 @@ def watch(browser: Any, source: str, script: Mapping[str, Any], functions: Itera
 def test_to_the_pixel(trace: Path, tmp_path: Path) -> None:
     way = to_the_browser(trace)
     saved = specviz.show(trace).save(tmp_path / "stage.html")
-    with chromium() as found:
-        stage = found.new_page()
+    with chromium() as browser:
+        stage = browser.new_page()
         browser = stage.context.new_cdp_session(stage)
         scripts: list[Any] = []
         browser.on("Debugger.scriptParsed", lambda script: scripts.append(script))

@@ -246,6 +246,11 @@ function leave(held) {
   held.stage.end();
 }
 
+function atRest(held) {
+  held.trigger("rest", true);
+  document.documentElement.dataset.rested = "";
+}
+
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
@@ -259,7 +264,7 @@ export default function (component) {
     if (!data.bare) away = -AWAY_MS; // another picture is there, and not only a tree in a panel
     held = mount(component, theme);
     mounted.set(parentElement, held);
-    if (!data.bare && !rested) setTimeout(() => held.trigger("rest", true), REST_MS);
+    if (!data.bare && !rested) setTimeout(() => atRest(held), REST_MS);
     rested ||= !data.bare;
   }
   held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-COUNT_RUNS = """() => {
+_COUNT_RUNS = """() => {
   window.runs = 0;
   const app = document.querySelector('[data-test-script-state]');
   new MutationObserver(() => { if (app.dataset.testScriptState === 'running') window.runs += 1; })
@@ -49,6 +49,14 @@ def close_drawer(page: Any) -> None:
 
 def settled(page: Any) -> None:
     page.wait_for_selector("[data-test-script-state=notRunning]")
+
+
+def count_runs(page: Any) -> None:
+    """Count from now on in `window.runs` how often the script runs: once more does it by itself, for a page at rest."""
+    page.locator("html[data-rested]").wait_for(state="attached")
+    page.wait_for_timeout(500)  # until the server has heard of it
+    settled(page)
+    page.evaluate(_COUNT_RUNS)
 
 
 def address(page: Any) -> str:

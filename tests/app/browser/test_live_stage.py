@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
 from app.browser.acts import (
-    COUNT_RUNS,
     address,
+    count_runs,
     follow_run,
     settled,
     stage_place,
@@ -37,8 +37,7 @@ def test_the_stage_follows_the_core_round_after_round_without_a_script_run(
 ) -> None:
     page = open_at(f"{live.url}/stage")
     follow_run(page, "go on")
-    settled(page)
-    page.evaluate(COUNT_RUNS)
+    count_runs(page)
     before = _newest(page)
     until(lambda: _newest(page) >= before + 2, "it does not go on")
     assert page.evaluate("window.runs") == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, stage_place, until
+from app.browser.acts import STAGE, address, count_runs, panel_of, settled, stage_place, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 from specviz_app.ui.pages import all_below
@@ -45,8 +45,7 @@ def test_the_scan_plays_without_a_script_run_and_a_click_chooses_a_position(
 ) -> None:
     page = open_at(f"{recorded.url}/verification?at=r2")
     page.get_by_text("▶ play the scan").wait_for()
-    settled(page)
-    page.evaluate(COUNT_RUNS)
+    count_runs(page)
     bars = page.locator(".st-key-scan .barlayer .point path")
     before = bars.first.get_attribute("style")
     page.get_by_text("▶ play the scan").click()

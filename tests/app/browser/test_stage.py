@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, STAGE, address, panel_of, settled, stage_place, until
+from app.browser.acts import STAGE, address, count_runs, panel_of, settled, stage_place, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -21,8 +21,7 @@ def test_the_stage_plays_and_is_walked_without_a_script_run(recorded: Served, op
     """It begins by itself; only where somebody stays goes into the address, by one run of the script."""
     page = open_at(recorded.url)
     page.locator(".stage .node").first.wait_for()
-    settled(page)
-    page.evaluate(COUNT_RUNS)
+    count_runs(page)
     before = stage_place(page)
     until(lambda: stage_place(page) != before, "it does not play")
     assert page.evaluate("window.runs") == 0
@@ -142,8 +141,7 @@ def test_another_verifier_decides_the_round_again_and_is_put_back(
     """It says at all times that it is what if, and no script runs for it."""
     page = open_at(f"{recorded.url}/stage?at=r2")
     page.locator(".stage .whatif input[aria-label*=gamma]").wait_for()
-    settled(page)
-    page.evaluate(COUNT_RUNS)
+    count_runs(page)
     marks = "all => all.map(node => node.dataset.mark)"
     was = page.locator(".stage .node").evaluate_all(marks)
     slider = page.locator(".whatif input[aria-label*=gamma]")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed (extra dev)")
-from app.browser.acts import COUNT_RUNS, say, settled, stage_round, stop_run, until
+from app.browser.acts import count_runs, say, settled, stage_round, stop_run, until
 from app.served import Served
 from specviz.view.stage.chromium import executable
 
@@ -24,8 +24,7 @@ def test_a_conversation_takes_one_script_run_a_message_and_mounts_nothing_anew(
     assert page.locator(".talk .text").inner_text()
     page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
     stop_run(page)
-    settled(page)
-    page.evaluate(COUNT_RUNS)
+    count_runs(page)
     say(page, "<b>and then?</b>")
     page.locator(".above .turn-user", has_text="<b>and then?</b>").wait_for()
     page.locator(".livebar .state", has_text="LIVE").wait_for()
