@@ -164,19 +164,19 @@ def test_to_the_pixel(trace: Path, tmp_path: Path) -> None:
     saved = specviz.show(trace).save(tmp_path / "stage.html")
     with chromium() as browser:
         stage = browser.new_page()
-        browser = stage.context.new_cdp_session(stage)
+        devtools = stage.context.new_cdp_session(stage)
         scripts: list[Any] = []
-        browser.on("Debugger.scriptParsed", lambda script: scripts.append(script))
+        devtools.on("Debugger.scriptParsed", lambda script: scripts.append(script))
         for order in ("Debugger.enable", "Profiler.enable", "Profiler.startPreciseCoverage"):
-            browser.send(order)
+            devtools.send(order)
         stage.goto(f"file://{saved}#at=r1")
         stage.locator(".node").first.wait_for()
-        ran = browser.send("Profiler.takePreciseCoverage")["result"]
+        ran = devtools.send("Profiler.takePreciseCoverage")["result"]
         painter = max((one for one in ran if one["url"] == f"file://{saved}"), key=lambda one: len(one["functions"]))
         script = next(one for one in scripts if one["scriptId"] == painter["scriptId"])
-        source = browser.send("Debugger.getScriptSource", {"scriptId": script["scriptId"]})["scriptSource"]
+        source = devtools.send("Debugger.getScriptSource", {"scriptId": script["scriptId"]})["scriptSource"]
         stage.evaluate(HOLDS, TOKEN)
-        assert watch(browser, source, script, painter["functions"]) > 100
+        assert watch(devtools, source, script, painter["functions"]) > 100
         stage.keyboard.press("]")
         stage.locator(".node .word", has_text=TOKEN).wait_for()
         stage.keyboard.press("[")
