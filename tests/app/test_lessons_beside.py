@@ -39,7 +39,7 @@ def test_behind_the_last_one_is_the_clinic(open_page: Open) -> None:
     assert following
     onstage.tell(at, "lesson", following)
     sent = onstage.handed(at)
-    assert (sent["lesson"], given["src"], given["large"]) == (None, "clinic-1", True)
+    assert (sent["lesson"], sent["src"], sent["large"]) == (None, "clinic-1", True)
     assert lessons.LESSON not in at.query_params
 
 

@@ -128,7 +128,7 @@ class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
     winning: bool = False  # on the path that was kept
     cursor: bool = False
     fresh: bool = False  # came or changed in this very step
-    note: str = ""  # "+ 2 below", "drawn"
+    note: str = ""  # "2 untried", "drawn"
 
     @property
     def depth(self) -> int:

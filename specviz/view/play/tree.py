@@ -322,4 +322,4 @@ def _note(tree: RoundTree, now: Moment, node: int) -> str:
     if verdict is None or verdict.status != "rejected":
         return ""
     below = never_tested(tree, node)
-    return f"+ {below} below" if below else ""
+    return f"{below} untried" if below else ""
