@@ -246,7 +246,9 @@ function leave(held) {
   held.stage.end();
 }
 
-function atRest(held) {
+// Not while a place that was told has no answer: of two runs asked for at once the server may lose the first.
+function atRest(held, tries = 5) {
+  if (held.pending.length && tries) return void setTimeout(() => atRest(held, tries - 1), REST_MS);
   held.trigger("rest", true);
   document.documentElement.dataset.rested = "";
 }
