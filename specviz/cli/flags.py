@@ -244,10 +244,14 @@ def command_line(name: str, of: click.Command, options: Mapping[str, Any]) -> st
 
 
 def _typed_again(option: click.Option, value: Any) -> str:
+    from specviz.trace.private import without_folders
+
     if isinstance(value, bool):
         return option.opts[0] if value else option.secondary_opts[0]
     if option.name == "prompts":
         value = Path(value).name
     elif option.name in ("target", "draft"):
         value = value if not Path(value).exists() else f"{Path(value).parent.name}/{Path(value).name}"
+    elif isinstance(value, str):
+        value = without_folders(value)  # a knob may name a trained part
     return f"{option.opts[0]} {value:g}" if isinstance(value, float) else f"{option.opts[0]} {value}"

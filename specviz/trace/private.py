@@ -60,6 +60,11 @@ def without_folders(text: str) -> str:
     return _FOLDERS.sub(lambda match: match[1] or "…", text)
 
 
+def named_parts(knobs: Mapping[str, Any]) -> dict[str, Any]:
+    """The same knobs, with names for paths in those that name trained parts."""
+    return {name: _named(value) if name in PARTS else value for name, value in knobs.items()}
+
+
 def named(event: Event) -> Event:
     """The record with names for paths: knobs that name trained parts, what the header says of them, messages."""
     change = _NAMES_PATHS.get(type(event))
@@ -93,8 +98,7 @@ def _named_header(header: Header) -> Header:
         msgspec.structs.replace(spec, default=_named(spec.default)) if spec.name in PARTS else spec
         for spec in header.knob_specs
     ]
-    knobs = {**header.knobs, **{name: _named(value) for name, value in parts.items()}}
-    return msgspec.structs.replace(header, models=models, knobs=knobs, knob_specs=specs)
+    return msgspec.structs.replace(header, models=models, knobs=named_parts(header.knobs), knob_specs=specs)
 
 
 # Kinds that may name a path; of all others, which are most of a run, nothing is looked at.

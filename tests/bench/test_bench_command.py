@@ -67,6 +67,17 @@ def test_a_method_that_these_models_refuse_ends_no_other(pair: tuple[str, str], 
     assert "nothing is left to measure: eagle3 was not measured: " in err
 
 
+def test_a_report_names_no_folder_of_the_machine(pair: tuple[str, str], tmp_path: Path, capsys: Captured) -> None:
+    """It is there to be given to others, and so is what it says of a drafter that was not there."""
+    knob = f"eagle3.drafter={tmp_path / 'mine'}"
+    code, out, _ = call(capsys, *SMALL, *models(pair), "--json", "--methods", "ar,eagle3", "--knob", knob)
+    assert code == 0
+    report = json.loads(out)
+    assert report["settings"]["knobs"]["eagle3"]["drafter"] == ["mine"]
+    assert "eagle3 was not measured: " in " ".join(report["notes"])
+    assert str(tmp_path) not in out
+
+
 def test_threads_are_probed_when_not_given(pair: tuple[str, str], capsys: Captured) -> None:
     args = (*SMALL[:-2], *models(pair), "--methods", "ar,hf-generate", "--json")
     _, out, _ = call(capsys, *args)

@@ -25,6 +25,7 @@ from specviz.engine.run.prepare import wants_chat
 from specviz.errors import ModelError, SpecvizError
 from specviz.events import ModelInfo
 from specviz.sources.prompts import load_prompts, suited
+from specviz.trace.private import named_parts, without_folders
 from specviz_lab.bench.exit_costs import ExitCosts, costs_of_records, costs_of_splits
 from specviz_lab.bench.lengths import best_lengths
 from specviz_lab.bench.llama.arm import LlamaArm, LlamaServers
@@ -95,7 +96,7 @@ def bench(settings: BenchSettings, command: str, tell: Tell) -> Report:
             "dtype": pair.target.info.dtype,
             "threads": torch.get_num_threads(),
             "minutes": settings.minutes,
-            "knobs": settings.checked_knobs,
+            "knobs": {kind: named_parts(knobs) for kind, knobs in settings.checked_knobs.items()},
         },
         thread_probe_ms=probed,
         prompts=PromptsUsed(
@@ -139,7 +140,7 @@ def _begun(
             if isinstance(arm, OurArm):
                 arm.session(prompt, 1, 0)
         except ModelError as error:
-            refused.append(f"{spec.name} was not measured: {error}")
+            refused.append(f"{spec.name} was not measured: {without_folders(str(error))}")
             continue
         arms.append(arm)
         specs.append(spec)

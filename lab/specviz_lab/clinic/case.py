@@ -17,7 +17,7 @@ from specviz.check.findings import FAULTS
 from specviz.errors import SpecvizError
 from specviz.trace.bundled import assets
 
-RUN, PLAIN, FILES, SERVE = "run.sv.jsonl", "plain.sv.jsonl", "files", "serve.txt"
+FILES, SERVE = "files", "serve.txt"
 SEEDS = (0, 1, 2)  # recorded; a case of another seed shows what was fitted to these
 _NAME = re.compile(r"(\d\d)-(ill|well)-(\d{1,6})")
 

@@ -18,8 +18,8 @@ from specviz.judge import Evidence
 from specviz.runlog.fold import Run
 from specviz.trace import read_events
 from specviz.trace.files import packed_path
-from specviz.view.clinic.played import evidence_in, pair_in
-from specviz_lab.clinic.case import FILES, RUN
+from specviz.view.clinic.played import RUN, evidence_in, pair_in
+from specviz_lab.clinic.case import FILES
 
 Level = Literal["rounds", "history", "totals"]
 LEVELS: tuple[Level, ...] = ("rounds", "history", "totals")

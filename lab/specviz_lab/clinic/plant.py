@@ -26,7 +26,8 @@ from specviz.local_models.catalogue import part_folders
 from specviz.sources.bundled import bundled_prompts
 from specviz.trace.bundled import assets
 from specviz.trace.recorder import Recorder
-from specviz_lab.clinic.case import FILES, PLAIN, RUN, SEEDS
+from specviz.view.clinic.played import PLAIN, RUN
+from specviz_lab.clinic.case import FILES, SEEDS
 
 CHAIN: dict[str, Any] = {
     "k_max": 1,

@@ -20,6 +20,10 @@ from specviz.trace.bundled import assets
 from specviz.trace.files import packed_path
 from specviz.view.clinic.exhibits import Exhibit, exhibits_of
 
+RUN, PLAIN = (
+    "run.sv.jsonl",
+    "plain.sv.jsonl",
+)  # of a case: what is looked at; the same without drafts, where there is one
 HEALTHY = 0  # in place of a fault
 N_STEPS = 4  # next steps to choose from
 LEAVE_IT = "Leave it as it is: nothing is wrong."
@@ -127,7 +131,7 @@ def case_folder(number: int) -> Path:
 
 def case_run(folder: Path) -> Path:
     """The recording of a case."""
-    return packed_path(folder / "run.sv.jsonl")
+    return packed_path(folder / RUN)
 
 
 def read_case(number: int) -> PlayedCase:
@@ -157,7 +161,7 @@ def evidence_in(folder: Path) -> Evidence:
     """All that a case holds: its run, a second one without drafts and the folders of two models where it has them.
     Raises TraceError.
     """
-    second = packed_path(folder / "plain.sv.jsonl")
+    second = packed_path(folder / PLAIN)
     evidence = Evidence()
     for path in (case_run(folder), second) if second.exists() else (case_run(folder),):
         evidence += Evidence.of_run(Run().extend(read_events(path)))

@@ -7,7 +7,7 @@ from specviz.events import Commit
 from specviz.runlog.fold import Run
 from specviz.trace.reader import read_events
 from specviz.trace.writer import Writer
-from specviz_lab.clinic.case import RUN
+from specviz.view.clinic.played import RUN
 from specviz_lab.clinic.plant import Bench, small, texts
 
 FAULT = 7
