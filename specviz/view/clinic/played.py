@@ -20,10 +20,7 @@ from specviz.trace.bundled import assets
 from specviz.trace.files import packed_path
 from specviz.view.clinic.exhibits import Exhibit, exhibits_of
 
-RUN, PLAIN = (
-    "run.sv.jsonl",
-    "plain.sv.jsonl",
-)  # of a case: what is looked at; the same without drafts, where there is one
+RUN, PLAIN = "run.sv.jsonl", "plain.sv.jsonl"  # of a case; PLAIN: without drafts, where there is one
 HEALTHY = 0  # in place of a fault
 N_STEPS = 4  # next steps to choose from
 LEAVE_IT = "Leave it as it is: nothing is wrong."
