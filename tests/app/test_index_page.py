@@ -1,6 +1,7 @@
 """The page that Streamlit answers with says where its server is, and everything else goes through as it is."""
 
 import http.client
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,5 +29,7 @@ def test_pages_know_their_server_and_nothing_else_is_changed(chain_trace: Path) 
             assert (kind.partition(";")[0], status) == ("text/html", 200)
             assert text.count(_SAID) == 1
             assert text.index(_SAID) < text.index('type="module"'), "before Streamlit's own script runs"
+            (ahead,) = re.findall(r'import\("([^"]+)"\)', text)  # what draws charts
+            assert _got(server, ahead, "*/*")[2] == 200
         assert _got(server, "/_stcore/health", "text/html,*/*")[1] == "ok"
         assert _SAID not in _got(server, "/stage", "*/*")[1]

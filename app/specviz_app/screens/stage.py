@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, overview, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import address, around, below, blocks, clinic, counters, guard, lessons, parts, state, together
+from specviz_app.ui import address, around, below, clinic, counters, guard, lessons, parts, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -30,8 +30,6 @@ def page() -> None:
             _recorded(server, name)
     except (SpecvizError, OSError) as error:
         st.error(parts.plain(str(error)))
-    if state.component_value(KEY, "rest"):
-        blocks.ahead(state.dark())
 
 
 def _followed(server: Server) -> None:

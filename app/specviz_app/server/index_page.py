@@ -3,13 +3,28 @@
 Streamlit's page does not know whether `/stage` is a page of an app at `/` or an app at `/stage`, and asks for the
 second first: every link to one of our pages would begin with two requests that are answered by 404, which a browser
 writes to its console in red. Its own setting for this is a global that stands in the page before its script runs.
+
+And the page fetches what draws charts, five megabytes, only when the first chart is there: here it is read ahead and
+begun, once the page is at rest.
 """
 
+from functools import cache
+from pathlib import Path
+
+import streamlit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEAD = b"<head>"
 _TITLE, _NAME = b"<title>Streamlit</title>", b"<title>specviz</title>"  # until the script has said it
 _SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
+_AHEAD = """
+    <script>addEventListener("load", () => setTimeout(() => import("/static/js/%s"), 1500));</script>"""
+
+
+@cache
+def _head() -> bytes:
+    charts = sorted(Path(streamlit.__file__).parent.glob("static/static/js/PlotlyChart.*.js"))
+    return _SAID + b"".join((_AHEAD % path.name).encode() for path in charts)
 
 
 class BasePathMiddleware:
@@ -33,7 +48,7 @@ class BasePathMiddleware:
             if begun is not None:  # the first piece of the body has the head in it
                 body = message.get("body", b"")
                 if _is_page(begun) and _HEAD in body:
-                    ours = body.replace(_HEAD, _SAID, 1).replace(_TITLE, _NAME, 1)
+                    ours = body.replace(_HEAD, _head(), 1).replace(_TITLE, _NAME, 1)
                     message = {**message, "body": ours}
                     _longer(begun, len(ours) - len(body))
                 start, begun = begun, None

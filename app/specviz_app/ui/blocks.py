@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 
 import streamlit as st
 
-from specviz.view.blocks import Block, Cell, Destination, Facts, Heat, Plot, PlotCurve, TableBlock, Words, twin
-from specviz.view.frame.parts import WhyRow
+from specviz.view.blocks import Block, Destination, Facts, Heat, Plot, TableBlock, Words, twin
 from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
 from specviz_app.ui import around, parts
 
@@ -26,17 +25,6 @@ def show(blocks: Iterable[Block], dark: bool, go: Go | None = None, pick: Go | N
         waiting = []
         one(block, dark, go, pick)
     _pictures(waiting, dark, go, pick)
-
-
-def ahead(dark: bool) -> None:
-    """Blocks that nobody sees, for a page at rest: the browser reads and compiles what draws each kind."""
-    curves = (PlotCurve("", (0.5, 1), look=look, lows=(0, 0), highs=(1, 1)) for look in ("bar", "line"))
-    plots = (Plot(f"ahead-{curve.look}", "chart", "", (1, 2), (curve,), "share", help=" ") for curve in curves)
-    with st.container(key="ahead"):
-        show(
-            (Facts("ahead", (WhyRow("", ""),)), *plots, TableBlock("ahead-table", ("",), ((Cell(""),),))),
-            dark,
-        )
 
 
 def _pictures(blocks: list[Block], dark: bool, go: Go | None, pick: Go | None) -> None:

@@ -9,7 +9,6 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +105,6 @@ def unregister_below(id: str) -> None:
     _brought.pop(id, None)
 
 
-@cache
 def _screens() -> list[ModuleType]:
     names = [module.name for module in pkgutil.iter_modules(importlib.import_module(HOME).__path__)]
     return [importlib.import_module(f"{HOME}.{name}") for name in names]

@@ -193,9 +193,7 @@ def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]
 
     `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
     the conversation, `core`: what the page around offers has changed, and `page`: what it has laid out of the
-    conversation has; of a recording `here`, `welcomed` and `lesson`; `mode` and `led`: about looking together;
-    `rest`: the page's first picture has stood for a while.
+    conversation has; of a recording `here`, `welcomed` and `lesson`; `mode` and `led`: about looking together.
     """
     callbacks: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
-    callbacks.setdefault("on_rest_change", lambda: None)
     _stage_component(key=key, data=dict(data), **callbacks)

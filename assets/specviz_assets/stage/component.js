@@ -12,8 +12,6 @@ import { WhatIfStage } from "./whatif.js";
 
 const mounted = new WeakMap();
 const putBy = { done: false }; // the welcome, in this tab
-const REST_MS = 1500; // from the first picture of a page until it is at rest, which is told once
-let rested = false;
 // What plays on the page, and trees of one round in panels, which have no bar of their own: they stand where it stands.
 const played = { stage: null, trees: new Set() };
 
@@ -246,13 +244,6 @@ function leave(held) {
   held.stage.end();
 }
 
-// Not while a place that was told has no answer: of two runs asked for at once the server may lose the first.
-function atRest(held, tries = 5) {
-  if (held.pending.length && tries) return void setTimeout(() => atRest(held, tries - 1), REST_MS);
-  held.trigger("rest", true);
-  document.documentElement.dataset.rested = "";
-}
-
 export default function (component) {
   const { data, parentElement, setTriggerValue } = component;
   const theme = groundOf(parentElement.host ?? parentElement);
@@ -266,8 +257,6 @@ export default function (component) {
     if (!data.bare) away = -AWAY_MS; // another picture is there, and not only a tree in a panel
     held = mount(component, theme);
     mounted.set(parentElement, held);
-    if (!data.bare && !rested) setTimeout(() => atRest(held), REST_MS);
-    rested ||= !data.bare;
   }
   held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
   held.core = data.core;

@@ -52,9 +52,7 @@ def settled(page: Any) -> None:
 
 
 def count_runs(page: Any) -> None:
-    """Count from now on in `window.runs` how often the script runs: once more does it by itself, for a page at rest."""
-    page.locator("html[data-rested]").wait_for(state="attached")
-    page.wait_for_timeout(500)  # until the server has heard of it
+    """Count from now on in `window.runs` how often the script runs."""
     settled(page)
     page.evaluate(_COUNT_RUNS)
 
