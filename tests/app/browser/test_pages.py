@@ -205,18 +205,3 @@ def test_real_clicks_walk_a_bundled_recording(
     forward.click()
     settled(page)
     _unbroken(page, "another recording")
-
-
-def test_a_page_at_rest_has_drawn_each_kind_of_block_and_nobody_sees_it(
-    recorded: Served, open_at: Callable[..., Any]
-) -> None:
-    page = open_at(f"{recorded.url}/stage")
-    page.locator(f"{STAGE} .node").first.wait_for()
-    ahead = page.locator(".st-key-ahead")
-    until(lambda: ahead.locator("[data-testid=stPlotlyChart] .main-svg").count() > 1, "no chart was begun")
-    assert ahead.locator("[data-testid=stMetric]").count() == 1
-    assert not any(one.is_visible() for one in ahead.locator("*").all())
-    high = "document.querySelector('[data-testid=stMain]').scrollHeight"
-    before = page.evaluate(high)
-    page.evaluate("document.querySelector('.st-key-ahead').remove()")
-    assert page.evaluate(high) == before, "it takes room"
