@@ -25,10 +25,10 @@ def tell(at: "AppTest", name: str, value: object) -> None:
 def told(at: "AppTest", name: str, value: object) -> WidgetState:
     """The same as the browser sends it."""
     base = at.get("bidi_component")[0].proto.id
-    events = json.dumps([{"event": name, "value": value}])
+    events = json.dumps([{"event": name, "value": {"value": value}}])
     return WidgetState(id=f"$$STREAMLIT_INTERNAL_KEY_{base}__events", json_trigger_value=events)
 
 
 def go(at: "AppTest", place: str) -> None:
     """The picture came to rest there."""
-    tell(at, "place", place)
+    tell(at, "place", {"place": place})

@@ -47,7 +47,7 @@ class Tab:
 
     def go(self, place: str) -> None:
         """The picture comes to rest there."""
-        self.tell("place", place)
+        self.tell("place", {"place": place})
 
     def tell(self, name: str, value: object, times: int = 1) -> None:
         """What the stage tells; more than once: before the first answer comes."""

@@ -4,7 +4,6 @@ import ast
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import specviz_app
@@ -12,7 +11,6 @@ from app.conftest import Open
 from app.tab import Tab
 from specviz_app.launcher import config
 from specviz_app.server.core import Settings
-from specviz_app.ui import state
 from specviz_app.ui.viewer import Viewer
 
 _FREE = {"ignore", "rerun"}  # words of Streamlit's own in place of a callback
@@ -99,12 +97,3 @@ def test_every_callback_and_fragment_is_guarded() -> None:
                 if isinstance(callback, ast.Constant) and callback.value in _FREE:
                     continue
                 assert ast.unparse(callback).startswith("guard.obeyed("), f"{where}: {ast.unparse(callback)}"
-
-
-def test_what_a_component_said_is_nothing_once_its_page_was_left() -> None:
-    """A message may come behind the click that leads away: its state is gone by then."""
-    assert state.component_value("no such stage", "place") is None
-    st.session_state["a stage"] = {"place": "r3"}
-    assert state.component_value("a stage", "place") == "r3"
-    assert state.component_value("a stage", "panel") is None
-    del st.session_state["a stage"]

@@ -68,7 +68,7 @@ def _choices(tab: Tab, chance: random.Random) -> list[Callable[[], None]]:
     for element in tab.clickable:
         if point := a_point(element, chance):
             choices.append(lambda element=element, point=point: tab.point(element, point))  # type: ignore[misc]
-    return [*choices, lambda: tab.tell("place", chance.choice(_rounds(tab)), chance.choice((1, 1, 2)))]
+    return [*choices, lambda: tab.tell("place", {"place": chance.choice(_rounds(tab))}, chance.choice((1, 1, 2)))]
 
 
 def _value(widget: Any, chance: random.Random) -> Any:
@@ -124,7 +124,7 @@ def test_a_recording_is_walked_to_its_end(trace: str, panel: str, tab: Tab) -> N
 def test_a_place_that_is_told_thrice_before_the_first_answer_is_one_place(tab: Tab) -> None:
     tab.look_at("code-tree")
     tab.below("rounds")
-    tab.tell("place", "r4", 3)
+    tab.tell("place", {"place": "r4"}, 3)
     _fine(tab)
     assert str(tab.app.query_params["at"]).strip("[]'").startswith("r4")
 

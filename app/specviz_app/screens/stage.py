@@ -5,7 +5,7 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz_app.screens import first_minute, live_models, overview, stage_live
 from specviz_app.server.server import STAGE, WHAT_IF, Server, current
-from specviz_app.ui import address, around, below, clinic, counters, guard, lessons, parts, state, together
+from specviz_app.ui import address, around, below, clinic, counters, guard, lessons, parts, picture, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.pages import Page
 from specviz_app.ui.tree import NO_ROUTES, played_key, whole_width
@@ -40,11 +40,11 @@ def _followed(server: Server) -> None:
         return held if held is not None else state.viewer(server)
 
     events = {
-        "place": lambda: _moved(looked()),
-        "panel": lambda: below.switch(looked(), state.component_value(KEY, "panel"), looked().go),
-        **together.handlers(server, KEY, looked),
+        "place": lambda told: _moved(looked(), told["place"]),
+        "panel": lambda told: below.switch(looked(), told, looked().go),
+        **together.handlers(server, looked),
     }
-    stage_live.show(server, KEY, held, {name: guard.obeyed(work) for name, work in events.items()})
+    stage_live.show(server, KEY, held, events)
     if held is None:
         if below.opened():
             guard.fragment(_wait, around.WATCH_S)(server)
@@ -82,8 +82,7 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
     if problem := st.session_state.pop(live_models.PROBLEM, None):
         st.error(parts.plain(problem))
     first_minute.loading(server)
-    component = st.session_state.get(KEY, {}) if KEY in st.session_state else {}
-    named = address.asks(address.AT) is not None or bool(component.get("place")) or _panel_moved(viewer)
+    named = address.asks(address.AT) is not None or _panel_moved(viewer)
     run, lesson, case = viewer.player.run, lessons.data(viewer.name), clinic.played(viewer.name)
     guided = named or lesson is not None or case is not None or together.mode()
     data = {
@@ -106,14 +105,14 @@ def _mount(server: Server, viewer: Viewer, key: str) -> None:
         **together.data(server, viewer.name),
     }
     on = {
-        "place": lambda: _moved(viewer),
-        "panel": lambda: below.switch(viewer, state.component_value(KEY, "panel"), viewer.go),
-        "here": lambda: first_minute.run_here(server, run),
-        "welcomed": first_minute.put_by,
-        "lesson": lambda: lessons.go(state.component_value(KEY, "lesson")),
-        **together.handlers(server, KEY, lambda: viewer),
+        "place": lambda told: _moved(viewer, told["place"]),
+        "panel": lambda told: below.switch(viewer, told, viewer.go),
+        "here": lambda _: first_minute.run_here(server, run),
+        "welcomed": lambda _: first_minute.put_by(),
+        "lesson": lessons.go,
+        **together.handlers(server, lambda: viewer),
     }
-    parts.stage(data, KEY, {name: guard.obeyed(work) for name, work in on.items()})
+    picture.stage(data, KEY, on)
     if case is not None:
         clinic.show(case, state.dark())
     else:
@@ -128,13 +127,12 @@ def _panel_moved(viewer: Viewer) -> bool:
     return viewer.options.selected is not None or viewer.player.cursor.index > 0
 
 
-def _moved(viewer: Viewer) -> None:
+def _moved(viewer: Viewer, place: str | None) -> None:
     """Somebody stayed at a place: the panel and other pages go there, and the address says it. "" is back to live."""
-    named_place = state.component_value(KEY, "place")
-    if isinstance(named_place, str) and named_place:
-        viewer.go(named_place)
+    if place:
+        viewer.go(place)
         state.put_place(viewer)
-    elif named_place == "" and viewer.source.live and viewer.player.run.rounds:
+    elif place == "" and viewer.source.live and viewer.player.run.rounds:
         viewer.seek(viewer.newest)
         address.forget(address.AT)
 

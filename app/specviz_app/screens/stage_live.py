@@ -15,7 +15,7 @@ from specviz_app.screens import live, live_models, live_talk
 from specviz_app.screens.live_models import PickedModels
 from specviz_app.server.core import ServedRun
 from specviz_app.server.server import Server
-from specviz_app.ui import ab, address, below, guard, parts, state, together
+from specviz_app.ui import ab, address, below, picture, state, together
 from specviz_app.ui.library import LIVE
 from specviz_app.ui.owner import must_own, owns
 from specviz_app.ui.pages import all_below
@@ -23,7 +23,7 @@ from specviz_app.ui.tree import followed
 from specviz_app.ui.viewer import Viewer
 
 
-def show(server: Server, key: str, viewer: Viewer | None, moved: Mapping[str, Callable[[], None]]) -> None:
+def show(server: Server, key: str, viewer: Viewer | None, moved: Mapping[str, Callable[[Any], object]]) -> None:
     """The drawer, and the picture, which follows the core by itself.
 
     `viewer`: this tab's view of the run, where a panel shows it; `moved`: what is due when somebody stayed at a place,
@@ -47,11 +47,14 @@ def show(server: Server, key: str, viewer: Viewer | None, moved: Mapping[str, Ca
         "large": below.large(),
         **together.data(server, LIVE),
     }
-    say = guard.obeyed(lambda: _said(key, core, picked, making, talks))
-    look = guard.obeyed(lambda: _looked_at(state.component_value(key, "look")))
-    anew = guard.obeyed(lambda: live_talk.begin_anew(core))
-    both = guard.obeyed(lambda: ab.begin(core))
-    parts.stage(data, key, {**moved, "say": say, "anew": anew, "look": look, "core": _nothing, "ab": both})
+    talk = {
+        "say": lambda text: _said(text, core, picked, making, talks),
+        "look": state.look_back,
+        "anew": lambda _: live_talk.begin_anew(core),
+        "core": lambda _: None,  # the script runs
+        "ab": lambda _: ab.begin(core),
+    }
+    picture.stage(data, key, {**moved, **talk})
 
 
 def _panels(core: ServedRun, viewer: Viewer | None) -> list[tuple[str, str, str]]:
@@ -59,10 +62,6 @@ def _panels(core: ServedRun, viewer: Viewer | None) -> list[tuple[str, str, str]
     if viewer is not None:
         return below.row(viewer)
     return [(panel.id, panel.title, "" if core.has_core else "no run yet") for panel in all_below()]
-
-
-def _nothing() -> None:
-    """The script runs; nothing else is due."""
 
 
 def _manner(picked: PickedModels, method: MethodInfo | None, talks: bool, owns: bool) -> dict[str, Any]:
@@ -86,16 +85,9 @@ def _as_shown(core: ServedRun, making: live_talk.Making) -> tuple[Start, bool]:
     return (core.with_knobs(start) if core.catalogue is not None else start), paced
 
 
-def _looked_at(name: object) -> None:
-    """A run that is over was chosen."""
-    if name:
-        state.look_back(str(name))
-
-
-def _said(key: str, core: ServedRun, picked: PickedModels, making: live_talk.Making, talks: bool) -> None:
+def _said(text: str, core: ServedRun, picked: PickedModels, making: live_talk.Making, talks: bool) -> None:
     """A message, or a text that is gone on with."""
-    text = state.component_value(key, "say")
-    if not isinstance(text, str) or not text.strip():
+    if not text.strip():
         return
     address.forget(address.AT)
     if talks:

@@ -3,7 +3,8 @@
 The panels are about the same round and node as the picture above them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -67,12 +68,10 @@ def _nothing(panel: PanelBelow, frames: Sequence[Frame]) -> str:
     return "" if "" in reasons else " ".join(reasons[0].split())
 
 
-def switch(viewer: Viewer, event: object, go: Callable[[str], None]) -> None:
+def switch(viewer: Viewer, event: Mapping[str, Any], go: Callable[[str], None]) -> None:
     """A tab was pressed, or the panel made large: this and the place that the picture had come to are one step of the
     browser's history.
     """
-    if not isinstance(event, dict):
-        return
     if place := str(event.get("place") or ""):
         go(place)
     panel = str(event.get("id") or "") or None

@@ -12,7 +12,6 @@ import streamlit as st
 from specviz.runlog.run import Mark
 from specviz.view.frame.judgement import RunCard
 from specviz.view.frame.parts import Why, WhyRow
-from specviz.view.stage import page as painted
 from specviz.view.words.palette import Tone, colour
 from specviz_app.figures.tree import fig_residual
 
@@ -178,22 +177,3 @@ def _gauge(value: float | None, hex_colour: str) -> str:
 def style() -> None:
     """The page's own style sheet."""
     st.html(f"<style>{_CSS}</style>")
-
-
-_stage_component = st.components.v2.component(
-    "specviz_stage",
-    html='<div class="mount"></div>',
-    css=painted.style("live", "below", "room", "lesson"),
-    js=painted.painter(*painted.LIVE, "component"),
-)
-
-
-def stage(data: Mapping[str, Any], key: str, on: Mapping[str, Callable[[], None]]) -> None:
-    """Mount the stage, which fetches its run by what `data` says. `on`: what runs when the picture tells something.
-
-    `place`: somebody stayed at one; `panel`: one was opened or closed; of a live run `say`, `anew` and `look`, about
-    the conversation, `core`: what the page around offers has changed, and `page`: what it has laid out of the
-    conversation has; of a recording `here`, `welcomed` and `lesson`; `mode` and `led`: about looking together.
-    """
-    callbacks: dict[str, Any] = {f"on_{name}_change": work for name, work in on.items()}
-    _stage_component(key=key, data=dict(data), **callbacks)

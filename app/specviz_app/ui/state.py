@@ -45,11 +45,6 @@ def look_back(name: str) -> None:
     note(f"{name} is chosen at the top: the stage shows it")
 
 
-def component_value(component: str, what: str) -> object:
-    """What a component says, for its callbacks; None where the page that it stood on was left meanwhile."""
-    return st.session_state[component].get(what) if component in st.session_state else None
-
-
 def open_next(name: str) -> None:
     """Choose a source that is offered, with the next run of the script."""
     st.session_state[_WANTED] = name

@@ -3,8 +3,7 @@
 `?mode=present` is the stage in large type on a dark ground, `?mode=follow` goes wherever the page that presents goes.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import streamlit as st
@@ -18,27 +17,12 @@ from specviz_app.ui.viewer import Viewer
 
 MODE = "mode"
 PRESENT, FOLLOW = "present", "follow"
-_TOLD = "mode-told"  # in the session's state: what the picture told last, what stood before, and when
-_STALE_S = 15.0
 
 
 def mode() -> str:
-    """What the address asks of this page; "" for neither.
-
-    A browser that tells two things in a row sends the second with the address as it was before the first: what the
-    picture has told stands against that for a while.
-    """
+    """What the address asks of this page; "" for neither."""
     asked = address.asks(MODE) or ""
-    wanted = asked if asked in (PRESENT, FOLLOW) else ""
-    now, before, since = st.session_state.get(_TOLD, ("", "", -_STALE_S))
-    if wanted != now and wanted == before and time.monotonic() - since < _STALE_S:
-        _write(now)
-        return str(now)
-    return wanted
-
-
-def _write(wanted: str) -> None:
-    address.put({MODE: wanted or None})
+    return asked if asked in (PRESENT, FOLLOW) else ""
 
 
 def data(server: Server, name: str) -> dict[str, Any]:
@@ -55,14 +39,14 @@ def data(server: Server, name: str) -> dict[str, Any]:
     }
 
 
-def handlers(server: Server, key: str, looked: Callable[[], Viewer]) -> dict[str, Callable[[], None]]:
+def handlers(server: Server, looked: Callable[[], Viewer]) -> dict[str, Callable[[Any], None]]:
     """What is due when the picture tells that its `mode` has changed, or was `led` to another run or panel.
 
     Both say where the picture stands as well. `looked`: this tab's view of the run.
     """
     return {
-        "mode": lambda: _put_mode(state.component_value(key, "mode"), looked),
-        "led": lambda: _led(server, state.component_value(key, "led"), looked),
+        "mode": lambda told: _put_mode(told, looked),
+        "led": lambda where: _led(server, where, looked),
     }
 
 
@@ -73,20 +57,14 @@ def _go(place: object, looked: Callable[[], Viewer]) -> None:
         state.put_place(held)
 
 
-def _put_mode(mode_event: object, looked: Callable[[], Viewer]) -> None:
-    if not isinstance(mode_event, dict):
-        return
-    wanted = mode_event.get("mode")
-    now, before = str(wanted) if wanted in (PRESENT, FOLLOW) else "", mode()
-    st.session_state[_TOLD] = (now, before, time.monotonic())
-    _write(now)
-    _go(mode_event.get("place"), looked)
+def _put_mode(told: Mapping[str, Any], looked: Callable[[], Viewer]) -> None:
+    wanted = told.get("mode")
+    address.put({MODE: str(wanted) if wanted in (PRESENT, FOLLOW) else None})
+    _go(told.get("place"), looked)
 
 
-def _led(server: Server, where: object, looked: Callable[[], Viewer]) -> None:
+def _led(server: Server, where: Mapping[str, Any], looked: Callable[[], Viewer]) -> None:
     """To the run, the panel and the lesson of the page that presents."""
-    if not isinstance(where, dict):
-        return
     if "lesson" in where:
         lessons.go(where["lesson"])
         if where["lesson"]:

@@ -7,7 +7,7 @@ import streamlit as st
 from specviz_app.server.core import place_name
 from specviz_app.server.live_rounds import LIVE_RUN, core_key, run_key
 from specviz_app.server.server import COMMAND, EVENTS, STAGE, Server, current
-from specviz_app.ui import address, guard, parts, state
+from specviz_app.ui import address, picture, state
 from specviz_app.ui.library import LIVE, choices
 from specviz_app.ui.owner import command_token
 from specviz_app.ui.viewer import Viewer
@@ -71,12 +71,11 @@ def tree(viewer: Viewer, key: str, view: str = "") -> None:
         "view": view,
         "n": len(viewer.player.run.rounds),
     }
-    parts.stage(data, key, {"place": guard.obeyed(lambda: _chosen(viewer, key))})
+    picture.stage(data, key, {"place": lambda told: _chosen(viewer, told["place"])})
 
 
-def _chosen(viewer: Viewer, key: str) -> None:
+def _chosen(viewer: Viewer, place: str | None) -> None:
     """A node of this very round; what is told of one that was left since is too late."""
-    place = state.component_value(key, "place")
     here = place_name(viewer.player.run, viewer.player.cursor.index, None)
-    if isinstance(place, str) and (place == here or place.startswith(f"{here}/")):
+    if place is not None and (place == here or place.startswith(f"{here}/")):
         viewer.go(place)

@@ -96,13 +96,7 @@ function togetherOf(data, held) {
     src: data.src,
     mode: data.mode,
     panel: () => held.panel,
-    tell: (name, value) => {
-      if (value.place) {
-        held.last = value.place;
-        held.pending.push(value.place);
-      }
-      held.trigger(name, value);
-    },
+    tell: (name, value) => held.trigger(name, value),
   });
   held.hears = (presence) => room.hear(presence);
   if (!data.events) held.roomFeed = new Feed(data.roomEvents, () => {}, () => {}, held.hears);
@@ -151,18 +145,59 @@ function along(held) {
 // A node of such a tree was chosen: the picture waits there to be led to it.
 function waitThere() {
   played.stage?.stop();
-  clearTimeout(played.stage?.telling);
+  played.stage?.untell();
   played.stage?.look();
+}
+
+// Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back: until
+// the server has answered, the page around still stands for the one that is left, and a busy server takes its time.
+const AWAY_MS = 30000; // where the way was not gone after all (the server is away), all is told again
+let away = -AWAY_MS;
+const isAway = () => performance.now() - away <= AWAY_MS;
+addEventListener("click", (event) => {
+  const elsewhere = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey; // another tab
+  const link = event.composedPath().find((part) => part instanceof HTMLAnchorElement && part.href);
+  if (elsewhere || !link || link.target || link.download) return;
+  if (link.origin === location.origin && link.pathname !== location.pathname) away = performance.now();
+}, true);
+
+// What a picture tells the page around, one thing at a time: a browser sends its address along, and has that of after the
+// one before only with the page that was made for it. Of places the newest is told.
+const LOST_MS = 10000; // after that the answer is not waited for any more
+let nTold = 0; // by all that is shown on the page
+function telling(held) {
+  const queue = [];
+  let told = 0, toldAt = 0, later = null;
+  const waits = () => told && told !== held.heard && performance.now() - toldAt < LOST_MS;
+  held.unheard = () => queue.length > 0 || waits();
+  held.tellNext = () => {
+    clearTimeout(later);
+    if (isAway() || held.stage.gone) queue.length = 0;
+    if (!queue.length) return;
+    if (waits()) {
+      later = setTimeout(held.tellNext, LOST_MS);
+      return;
+    }
+    const [name, value] = queue.shift();
+    told = nTold += 1;
+    toldAt = performance.now();
+    held.send(name, { run: held.run, told, value });
+  };
+  held.trigger = (name, value) => {
+    if (value.place && name !== "panel") held.last = value.place;
+    if (name === "place" && queue.at(-1)?.[0] === name) queue.pop();
+    queue.push([name, value]);
+    held.tellNext();
+  };
 }
 
 function mount(component, theme) {
   const { data, parentElement } = component;
-  const held = { run: data.run, token: data.token, view: data.view, n: data.n, at: data.at, went: data.went, shown: data.shown, last: data.at, mode: data.mode, pending: [] };
+  const held = { run: data.run, token: data.token, view: data.view, n: data.n, at: data.at, went: data.went, shown: data.shown, last: data.at, mode: data.mode };
+  telling(held);
   const onPlace = (place) => {
     if (place === held.last || (data.bare && !place.includes("/"))) return;  // a bare tree tells of clicks alone
-    held.last = place;
-    held.pending.push(place);
-    held.trigger("place", place);
+    held.trigger("place", { place });
   };
   const onDraw = () => {
     held.room?.moved();
@@ -223,17 +258,6 @@ function teach(held, lesson) {
   held.room.paint();
 }
 
-// Somebody clicked on a link to another page. What is told behind it would name the page that is left, and lead back: until
-// the server has answered, the page around still stands for the one that is left, and a busy server takes its time.
-const AWAY_MS = 30000; // where the way was not gone after all (the server is away), all is told again
-let away = -AWAY_MS;
-addEventListener("click", (event) => {
-  const elsewhere = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey; // another tab
-  const link = event.composedPath().find((part) => part instanceof HTMLAnchorElement && part.href);
-  if (elsewhere || !link || link.target || link.download) return;
-  if (link.origin === location.origin && link.pathname !== location.pathname) away = performance.now();
-}, true);
-
 function leave(held) {
   held.welcome?.end();
   held.lesson?.leave();
@@ -258,7 +282,9 @@ export default function (component) {
     held = mount(component, theme);
     mounted.set(parentElement, held);
   }
-  held.trigger = (name, value) => performance.now() - away > AWAY_MS && setTriggerValue(name, value);
+  held.send = setTriggerValue;
+  held.heard = data.heard;
+  held.tellNext();
   held.core = data.core;
   if (data.manner) held.stage.plan(data.method);
   held.stage.setTheme(theme);
@@ -281,13 +307,16 @@ export default function (component) {
   }
   // Either the answer to a place that was told, or one that came otherwise: the way back, a link. The address may lead to
   // the place that was answered last, where the answer to a later one never came: `went` counts how often it led.
+  // What the server says that has not heard yet of the newest move here is too late: that move is going to be told.
   const led = data.went !== held.went;
-  const at = led ? -1 : held.pending.indexOf(data.at);
-  if (led) held.pending.length = 0;
-  if (at >= 0) held.pending.splice(0, at + 1);
-  else if (data.at && (led || data.at !== held.at)) {
+  if (data.at && (led || (data.at !== held.at && data.at !== held.last && !held.unheard()))) {
     held.last = data.at;
-    held.stage.visit(data.at).then(() => data.bare && along(held));
+    if (led || !held.stage.telling) {
+      held.stage.visit(data.at).then(() => {
+        if (held.stage.page && held.stage.place === held.last) held.stage.untell(); // the server knows
+        if (data.bare) along(held);
+      });
+    }
   }
   held.at = data.at;
   held.went = data.went;

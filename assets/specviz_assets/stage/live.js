@@ -86,7 +86,7 @@ export class LiveStage extends Follower {
   }
 
   tell() {
-    if (this.following) clearTimeout(this.telling);
+    if (this.following) this.untell();
     else super.tell();
   }
 

@@ -190,8 +190,17 @@ export class Moves extends Picture {
   }
 
   tell() {
+    this.untell();
+    if (this.playing) return;
+    this.telling = setTimeout(() => {
+      this.telling = null;
+      this.options.onPlace?.(this.place);
+    }, 350);
+  }
+
+  untell() {
     clearTimeout(this.telling);
-    if (!this.playing) this.telling = setTimeout(() => this.options.onPlace?.(this.place), 350);
+    this.telling = null;
   }
 
   choose(id) {

@@ -203,7 +203,7 @@ export class Room {
     stage.chosen = null;
     await stage.go(index, k, next && plays, node);
     stage.adopt(change);
-    if (plays) clearTimeout(stage.telling); // the page around is told where the picture comes to rest
+    if (plays) stage.untell(); // the page around is told where the picture comes to rest
   }
 
   by(move) {

@@ -76,7 +76,7 @@ export class Stage extends Moves {
     if (!this.page || this.playing) return;
     const over = this.index === this.last && this.k === this.page.moments.length - 1;
     this.playing = true;
-    clearTimeout(this.telling);
+    this.untell();
     this.chosen = null;
     if (over) await this.go(0, this.still ? -1 : 0);
     this.since = performance.now();
@@ -124,7 +124,7 @@ export class Stage extends Moves {
   end() {
     this.gone = true;
     this.playing = false;
-    clearTimeout(this.telling);
+    this.untell();
     document.removeEventListener("keydown", this.keys);
     this.darkness.removeEventListener("change", this.darken);
     this.around.remove();

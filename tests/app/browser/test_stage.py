@@ -193,7 +193,7 @@ def test_a_panel_opens_below_the_stage_at_its_place_and_moves_it(recorded: Serve
     page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
     tab.click()
     until(lambda: "panel=verification" in address(page), "the panel is not in the address")
-    page.locator(".st-key-panel").get_by_label("Position").wait_for()
+    page.locator(".st-key-panel").get_by_label("Position", exact=True).wait_for()
     settled(page)
     bars = page.locator(".st-key-scan .barlayer .point path")
     bars.first.wait_for()
