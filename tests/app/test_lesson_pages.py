@@ -131,6 +131,17 @@ _TREE = """() => {
 }"""
 
 
+@pytest.mark.parametrize("id", LESSONS)
+def test_on_a_laptop_a_lesson_s_tree_is_all_there_and_can_be_read(opened: Any, id: str) -> None:
+    page = opened(id)
+    for k in range(len(lesson_script(id).steps)):
+        page.evaluate("k => lesson.go(k)", k)
+        page.wait_for_timeout(60)  # as below
+        tree = page.evaluate(_TREE)
+        assert (tree["away"], tree["out"]) == (0, 0), k
+        assert tree["least"] > 10, k
+
+
 def test_on_a_phone_a_lesson_s_tree_is_as_much_of_it_as_can_be_read(opened: Any) -> None:
     id = LESSONS[3]
     page, n_folded = opened(id, SIZES[1]), 0

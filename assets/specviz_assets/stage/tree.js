@@ -7,6 +7,7 @@ import { BADGE, DENSE, ROOMY, dressNode, edgeLine, makeNode } from "./node.js";
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const CLOSEST = 1.45;
 const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into, one more where
+const TIGHT = 8; // px around what fits its box only so
 const NAMED = 0.7; // of that scale, where nodes that a lesson names would not all be seen
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
@@ -155,7 +156,7 @@ export class TreeView {
     let best;
     for (const tried of [ROOMY, DENSE]) {
       best = null;
-      for (let lines = 1; lines <= (page.n_rows > 2 ? 1 : this.box.clientWidth < NARROW ? LINES + 1 : LINES); lines += 1) {
+      for (let lines = 1; lines <= (page.n_rows > 3 ? 1 : this.box.clientWidth < NARROW ? LINES + 1 : LINES); lines += 1) {
         this.measure(tried, lines);
         const { s } = this.whole();
         if (!best || s > best.s * 1.05) best = { shape: tried, lines, s, key: `${tried.row} ${lines}` };
@@ -282,7 +283,7 @@ export class TreeView {
     let view = this.free;
     if (!view) {
       view = this.whole();
-      if (!this.kept && view.s < (this.focus?.length === 0 ? NAMED : 1) * this.least) view = this.near(this.page.moments[this.k ?? 0]);
+      if (!this.kept && view.s < (this.focus?.length === 0 ? NAMED : 1) * this.least) view = this.present() ??  this.near(this.page.moments[this.k ?? 0]);
     }
     this.view = view;
     this.camera.style.transition = motion ? "" : "none";
@@ -299,16 +300,22 @@ export class TreeView {
     return Math.ceil((y1 - y0) * this.whole().s + 2 * MARGIN);
   }
 
+  // Beside a lesson what is there by now, close to the edges, where it fits so.
+  present() {
+    const view = this.focus && this.fit([...this.page.states[this.k ?? 0].keys()], this.least, TIGHT);
+    return view?.s >= NAMED * this.least ? view : null;
+  }
+
   bounds(ids) {
     const places = ids.map((id) => this.at.get(id)).filter(Boolean), half = this.shape.high / 2;
     return { x0: Math.min(...places.map((p) => p.x)), x1: Math.max(...places.map((p) => p.x + p.w)),
       y0: Math.min(...places.map((p) => p.y)) - half, y1: Math.max(...places.map((p) => p.y)) + half };
   }
 
-  fit(ids, most) {
+  fit(ids, most, margin = MARGIN) {
     const wide = this.box.clientWidth, high = this.box.clientHeight;
-    const { x0, x1, y0, y1 } = this.bounds(ids), side = wide < NARROW ? MARGIN / 4 : MARGIN;
-    const s = Math.min(most, (wide - 2 * side) / (x1 - x0), (high - 2 * foot(high)) / (y1 - y0));
+    const { x0, x1, y0, y1 } = this.bounds(ids), side = wide < NARROW ? MARGIN / 4 : margin;
+    const s = Math.min(most, (wide - 2 * side) / (x1 - x0), (high - 2 * Math.min(margin, foot(high))) / (y1 - y0));
     return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
