@@ -86,7 +86,7 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
         raise click.ClickException("no chromium here: apt-get install chromium, or name one in CHROMIUM")
     with chromium() as browser:
         with dashboard("--replay", str(traces.trace)) as (url, _):
-            _page(browser, out / "web-overview.png", f"{url}/overview", DESK)
+            _page(browser, out / "web-overview.png", f"{url}/overview?at=r3", DESK)
             _stage(browser, out / "web-phone.png", url, dark=True, size=PHONE)
         with dashboard("--replay", str(traces.tree)) as (url, _):
             _stage(browser, out / "web-stage.png", url)
@@ -104,14 +104,14 @@ def _methods(browser: Any, out: Path, traces: SimpleNamespace) -> None:
     """The panels about early exits, lanes and ranks, large."""
     with dashboard("--replay", str(traces.exits)) as (url, _):
         _page(browser, out / "web-early-exit.png", f"{url}/early-exit?at=r7", (1280, 1340))
-        _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?show=other+settings", (1280, 1740))
+        _page(browser, out / "web-exit-settings.png", f"{url}/early-exit?at=r7&show=other+settings", (1280, 1740))
     with dashboard("--replay", str(traces.lanes)) as (url, _):
         _page(browser, out / "web-lanes.png", f"{url}/lanes?at=r5&clock=modelled+clock", (1280, 1340))
     with dashboard("--replay", str(traces.ranks)) as (url, _):
         _page(browser, out / "web-ranks.png", f"{url}/ranks?at=r4", (1280, 1980))
-        _page(browser, out / "web-ranks-run.png", f"{url}/ranks?show=the+run", (1280, 1700))
+        _page(browser, out / "web-ranks-run.png", f"{url}/ranks?at=r4&show=the+run", (1280, 1700))
     with dashboard("--replay", str(traces.stream)) as (url, _):
-        _page(browser, out / "web-ranks-bandit.png", f"{url}/learning", (1280, 1640))
+        _page(browser, out / "web-ranks-bandit.png", f"{url}/learning?at=r4", (1280, 1640))
 
 
 def _bundled(name: str) -> Path:
@@ -204,7 +204,9 @@ def _stage_live(browser: Any, path: Path, url: str) -> None:
     slider.press("ArrowRight")
     page.locator(".knob.moved", has_text="in force").wait_for()
     page.wait_for_timeout(12_000)
-    page.locator(".livebar .hold").click()
+    page.locator(".stage svg.tree").focus()
+    page.keyboard.press(" ")
+    page.locator(".livebar .state", has_text="PAUSED").wait_for()
     page.wait_for_timeout(1000)
     _save(page, path)
 

@@ -145,6 +145,7 @@ export class Picture {
       item.classList.toggle("past", n < moment.phase);
     }
     this.box.dataset.phase = moment.phase;
+    this.box.classList.toggle("tested", moment.phase === PHASE.ACCEPT && shown === moment.selected); // its scale stands below
     this.options.onDraw?.();
   }
 }
