@@ -91,6 +91,8 @@ def _all(out: Path, traces: SimpleNamespace, models: Sequence[str]) -> None:
         with dashboard("--replay", str(traces.tree)) as (url, _):
             _stage(browser, out / "web-stage.png", url)
             _stage(browser, out / "web-stage-dark.png", url, dark=True)
+            _lesson(browser, out / "web-lesson.png", url)
+            _case(browser, out / "web-clinic.png", url)
         with dashboard("--replay", str(traces.scan)) as (url, _):
             _what_if(browser, out / "web-what-if.png", url)
             _panel(browser, out / "web-panel.png", url)
@@ -163,6 +165,25 @@ def _stage(browser: Any, path: Path, url: str, dark: bool = False, size: tuple[i
     if dark:
         page.wait_for_timeout(300)
         page.keyboard.press("]")
+    page.wait_for_timeout(2500)
+    _save(page, path)
+
+
+def _lesson(browser: Any, path: Path, url: str) -> None:
+    """A step that asks, with the picture it is about."""
+    page = _open(browser, f"{url}/stage?lesson=4", (1280, 720), False)
+    page.locator(".stage .lesson .say").wait_for()
+    for _ in range(3):
+        page.wait_for_timeout(800)
+        page.keyboard.press("n")
+    page.wait_for_timeout(2500)
+    _save(page, path)
+
+
+def _case(browser: Any, path: Path, url: str) -> None:
+    """A case of the clinic with its first exhibits."""
+    page = _open(browser, f"{url}/stage?clinic=2", (1280, 720), False)
+    page.locator("[class*=st-key-clinic-fault]").wait_for()
     page.wait_for_timeout(2500)
     _save(page, path)
 

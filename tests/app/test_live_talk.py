@@ -12,7 +12,7 @@ import pytest
 from app import onstage
 from app.conftest import Open
 from app.fakes import FAKE, fake_settings, until
-from specviz.commands import Stop
+from specviz.commands import Start, Stop
 from specviz.local_models.found import LocalModel
 from specviz.sources import Worker
 from specviz.sources.chat_examples import CHAT_EXAMPLES
@@ -185,6 +185,28 @@ def test_a_first_message_loads_the_models_and_is_answered_by_what_can_run(
     (info,) = [info for info in core.catalogue.methods if info.name == core.started.method]
     assert not info.needs_draft
     assert not info.traits.plain
+
+
+@pytest.mark.parametrize("manner", [(), ("bare",)])
+def test_a_first_message_is_answered_as_the_command_line_says(
+    manner: tuple[str, ...], open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the models are loaded for it; of a method that cannot run, by what the next one knows."""
+    monkeypatch.setattr(live_models, "local_models", lambda: [MINE])
+    start = Start(method="draft", knobs={"gamma": 2, "temperature": 0.5})
+    command = (sys.executable, FAKE, "0.001", "talks", *manner)
+    page = open_page(Settings(command=command, start=start), "live")
+    core = current().core
+    _send(page, "why?")
+    core.talk_paced = False
+    _answered(core, 1)
+    assert core.started is not None
+    assert (core.started.method == "draft") == (not manner)
+    assert core.catalogue is not None
+    (info,) = [info for info in core.catalogue.methods if info.name == core.started.method]
+    asked = {name: value for name, value in start.knobs.items() if name in {spec.name for spec in info.knobs}}
+    assert "temperature" in asked
+    assert asked.items() <= core.started.knobs.items()
 
 
 def test_another_model_is_spoken_to_as_it_is_whatever_the_one_before_was(

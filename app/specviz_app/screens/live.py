@@ -97,7 +97,7 @@ def _chat(core: ServedRun) -> bool:
 
 def making(core: ServedRun, method: MethodInfo | None) -> live_talk.Making:
     """The start that the widgets ask for, when it is asked for."""
-    return live_talk.start_before_loading if method is None else lambda: _asked(core, method)
+    return (lambda: live_talk.start_before_loading(core, True)) if method is None else lambda: _asked(core, method)
 
 
 def _many(core: ServedRun, method: MethodInfo) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import streamlit as st
+from msgspec.structs import replace
 
 from specviz.commands import Start
 from specviz.errors import SpecvizError
@@ -38,9 +39,11 @@ def ask(core: ServedRun, picked: PickedModels, making: Making, message: str) -> 
         core.talk.give_back(message)
 
 
-def start_before_loading() -> tuple[Start, bool]:
-    """What the first message asks for while nobody knows what the models can do: the core picks what runs."""
-    return Start(chat=True), True
+def start_before_loading(core: ServedRun, talks: bool) -> tuple[Start, bool]:
+    """What the first text asks for while nobody knows what the models can do: what the command line says. The core
+    picks another method where that one cannot run."""
+    start = core.settings.start or Start()
+    return replace(start, prompt="", chat=True if talks else start.chat), True
 
 
 def usable(method: MethodInfo) -> str:

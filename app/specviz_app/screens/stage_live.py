@@ -94,7 +94,7 @@ def _said(text: str, core: ServedRun, picked: PickedModels, making: live_talk.Ma
         live_talk.ask(core, picked, lambda: _as_shown(core, making), text)
         return
     if core.catalogue is None or not picked.ready:  # it waits for the models
-        live_talk.ask(core, picked, lambda: (Start(), True), text)
+        live_talk.ask(core, picked, lambda: live_talk.start_before_loading(core, False), text)
         return
     try:
         must_own()

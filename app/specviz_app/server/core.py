@@ -150,7 +150,9 @@ class ServedRun(ChatRun):
         if waiting is not None and self.catalogue is not None:
             able = proposed(self.catalogue, waiting.method)
             if able != waiting.method:
-                waiting.method, waiting.verifier, waiting.knobs = able, None, {}
+                known = {spec.name for spec in self._method(able).knobs}
+                kept = {name: value for name, value in waiting.knobs.items() if name in known}
+                waiting.method, waiting.verifier, waiting.knobs = able, None, kept
         elif start is not None and start.prompt and not self.has_run:
             if start.chat or (start.chat is None and self.talks):
                 self.say(start.prompt, start)

@@ -125,6 +125,28 @@ def test_the_live_stage_fits_a_phone(dark: bool, live: Served, open_at: Callable
         assert page.locator(part).evaluate("element => element.getBoundingClientRect().right") <= 390
 
 
+_BAR = """() => ["stTopNavLink", "st-key-beginning", "st-key-src", "st-key-gallery", "st-key-lessons"].flatMap((name) =>
+  [...document.querySelectorAll(`[data-testid=${name}], .${name}`)].map((part) => {
+    const { left, right, top, bottom } = part.getBoundingClientRect();
+    return [name, left, right, top, bottom];
+  }))"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1000, 1160, 1280, 1440])
+def test_nothing_at_the_top_lies_over_anything(width: int, opened: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{opened.url}/stage?src=live+run", width, 720)
+    page.locator(".st-key-beginning button:visible").first.wait_for()
+    page.locator(".composer").wait_for()
+    settled(page)
+    parts = page.evaluate(_BAR)
+    assert len(parts) >= 4
+    for k, (name, left, right, top, bottom) in enumerate(parts):
+        assert left >= 0
+        assert right <= width
+        for other, x0, x1, y0, y1 in parts[:k]:
+            assert right <= x0 or x1 <= left or bottom <= y0 or y1 <= top, f"{name} over {other}"
+
+
 def test_the_first_minute_plays_is_walked_and_put_away(opened: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(opened.url)
     page.locator(".stage .node").first.wait_for()
