@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.served import Served, served
+from specviz_app.server.index_page import PARTS
 
 _SAID = "window.__streamlit = { BACKEND_BASE_URL: location.origin }"
 
@@ -29,7 +30,8 @@ def test_pages_know_their_server_and_nothing_else_is_changed(chain_trace: Path) 
             assert (kind.partition(";")[0], status) == ("text/html", 200)
             assert text.count(_SAID) == 1
             assert text.index(_SAID) < text.index('type="module"'), "before Streamlit's own script runs"
-            (ahead,) = re.findall(r'import\("([^"]+)"\)', text)  # what draws charts
-            assert _got(server, ahead, "*/*")[2] == 200
+            ahead = re.findall(r'import\("([^"]+)"\)', text)  # what draws charts, tables, numbers and the like
+            assert [path.rpartition("/")[2].partition(".")[0] for path in ahead] == list(PARTS)
+            assert all(_got(server, path, "*/*")[2] == 200 for path in ahead)
         assert _got(server, "/_stcore/health", "text/html,*/*")[1] == "ok"
         assert _SAID not in _got(server, "/stage", "*/*")[1]

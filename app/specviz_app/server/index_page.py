@@ -4,8 +4,8 @@ Streamlit's page does not know whether `/stage` is a page of an app at `/` or an
 second first: every link to one of our pages would begin with two requests that are answered by 404, which a browser
 writes to its console in red. Its own setting for this is a global that stands in the page before its script runs.
 
-And the page fetches what draws charts, five megabytes, only when the first chart is there: here it is read ahead and
-begun, once the page is at rest.
+And the page fetches what draws a kind of thing, five megabytes for charts, only when the first of them is there: here
+what panels are made of is read ahead and begun, once the page is at rest.
 """
 
 from functools import cache
@@ -17,14 +17,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 _HEAD = b"<head>"
 _TITLE, _NAME = b"<title>Streamlit</title>", b"<title>specviz</title>"  # until the script has said it
 _SAID = b"<head>\n    <script>window.__streamlit = { BACKEND_BASE_URL: location.origin };</script>"
+PARTS = ("PlotlyChart", "DataFrame", "Metric", "TextInput", "Multiselect", "NumberInput", "ButtonGroup", "PageLink")
 _AHEAD = """
     <script>addEventListener("load", () => setTimeout(() => import("/static/js/%s"), 1500));</script>"""
 
 
 @cache
 def _head() -> bytes:
-    charts = sorted(Path(streamlit.__file__).parent.glob("static/static/js/PlotlyChart.*.js"))
-    return _SAID + b"".join((_AHEAD % path.name).encode() for path in charts)
+    scripts = Path(streamlit.__file__).parent / "static/static/js"
+    return _SAID + b"".join((_AHEAD % path.name).encode() for part in PARTS for path in scripts.glob(f"{part}.*.js"))
 
 
 class BasePathMiddleware:
