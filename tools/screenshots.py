@@ -151,7 +151,7 @@ def _open(browser: Any, url: str, size: tuple[int, int], dark: bool) -> Any:
 def _page(browser: Any, path: Path, url: str, size: tuple[int, int]) -> None:
     """A panel that has the window for itself, by its own address."""
     page = _open(browser, url, size, dark=False)
-    page.locator(".js-plotly-plot").first.wait_for()
+    page.locator(".js-plotly-plot, .sv-bars").first.wait_for()
     page.wait_for_timeout(2500)
     _save(page, path)
 

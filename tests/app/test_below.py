@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("streamlit", reason="streamlit is not installed (extra web)")
+from app import barred
 from app.conftest import PAGE
 from app.fakes import until
 from specviz.commands import Start, StepRounds
@@ -62,7 +63,7 @@ def test_the_address_opens_a_panel_at_the_place_of_the_picture(panel: str, open_
     assert (handed["at"], handed["panel"]) == ("r3", panel)
     reason = next(reason for id, _, reason in handed["panels"] if id == panel)
     assert bool(reason) == (panel == "learning")
-    assert at.get("plotly_chart") or at.dataframe or reason
+    assert barred.charts(at) or at.dataframe or reason
     assert at.query_params["at"] in ("r3", ["r3"])
 
 
@@ -71,7 +72,7 @@ def test_no_panel_is_open_unless_one_is_asked_for(chain_trace: Path, open_page: 
         at = open_page(Settings(replay=chain_trace), "stage", at="r2", **more)
         assert not at.exception
         assert _handed(at)["panel"] == ""
-        assert not at.get("plotly_chart")
+        assert not barred.charts(at)
 
 
 def test_a_click_in_a_panel_moves_the_picture(chain_trace: Path, open_page: Open) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from app import barred
 from app.conftest import Open
 from specviz.runlog.fold import Run, fold
 from specviz.trace import read_events
@@ -41,7 +42,7 @@ def test_it_says_what_the_view_says(names: tuple[str, ...], open_page: Open) -> 
     table = at.dataframe[0].value
     assert list(table[""]) == [row.label for row in compared.numbers.rows]
     assert list(table["B − A"]) == [row.differences[1] for row in compared.numbers.rows]
-    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert all(barred.charts(at))
 
 
 def test_the_position_stands_in_the_address(open_page: Open) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app import barred
 from app.conftest import Open, box
 from specviz import events as ev
 from specviz.cost.exit_replay import ExitKnobs
@@ -20,6 +21,7 @@ from specviz.view.panels.exits.grid import MEASURES, TextReplay, exit_grid, repl
 from specviz.view.panels.exits.model import LayersModel
 from specviz.view.panels.exits.parts import run_blocks
 from specviz.view.panels.exits.what_if import ExitChange, exit_change, exit_text
+from specviz_app.figures.bars import bars_html
 from specviz_app.figures.blocks import fig_plot, table_rows
 from specviz_app.figures.exit_grid import fig_grid, fig_text, grid_rows, text_rows
 from specviz_app.figures.exits import fig_heat, fig_kinds, fig_stairs, heat_rows, kind_rows
@@ -213,10 +215,8 @@ def test_kinds_stairs_and_ledger_are_those_of_the_round() -> None:
     stairs = spec(fig_stairs(panel.stairs))
     assert numbers(stairs["data"][-1]["y"]) == list(panel.stairs.steps[-1].depths)
     assert len(table_rows(panel.stairs.table)) == len(panel.stairs.steps)
-    ledger = spec(fig_plot(panel.ledger))
     stops = [c.exit_layer or 8 for c in mine]
-    paid = next(t for t in ledger["data"] if t["name"] == "paid")
-    assert numbers(paid["y"]) == stops
+    assert barred.values(panel.ledger)["paid"] == stops
     *climbs, total = table_rows(twin(panel.ledger))
     assert [row["paid"] for row in climbs] == stops
     assert sum(row["net"] for row in climbs) == total["net"]
@@ -226,8 +226,7 @@ def test_the_cells_history_names_every_head_that_was_asked() -> None:
     cell = layers().cell
     assert cell is not None
     asked = [c for c in cell.column.cells if c.conf is not None]
-    figure = spec(fig_plot(cell.heads))
-    assert numbers(figure["data"][0]["x"]) == [c.conf for c in asked]
+    assert barred.values(cell.heads)["sure"] == [c.conf for c in asked]
     assert [name.split()[0] for name in cell.heads.xs] == [str(c.layer) for c in asked]  # type: ignore[union-attr]
     assert "τ .75" in cell.heads.help
     assert len(table_rows(twin(cell.heads))) == len(asked) == 7
@@ -268,8 +267,7 @@ def test_regret_counts_every_stop_once_and_the_early_ones_are_the_wrong_ones(rep
     curves = {curve.name: dict(zip(change.regret.xs, curve.ys, strict=True)) for curve in change.regret.curves}
     early = sum(here or 0 for gap, here in curves["here"].items() if int(gap) < 0)
     assert changes(change)["tokens stopped too early"]["here"] == str(early)
-    figure = spec(fig_plot(change.regret))
-    bars = {t["name"]: dict(zip(numbers(t["x"]), numbers(t["y"]), strict=True)) for t in figure["data"]}
+    bars = {name: dict(zip(change.regret.xs, ys, strict=True)) for name, ys in barred.values(change.regret).items()}
     stops = [gap for text in replay.texts for gap in text.table.regret(replace(SETTING, tau=0.6)) if gap is not None]
     assert sum(bars["here"].values()) == len(stops)
     assert bars["here"][stops[0]] == stops.count(stops[0])
@@ -289,13 +287,12 @@ def test_tokens_are_never_markup(dark: bool) -> None:
         fig_heat(panel.heat, dark),
         fig_kinds(panel.heat.columns, 8, dark),
         fig_stairs(panel.stairs, dark),
-        fig_plot(panel.ledger, dark),
-        fig_plot(panel.cell.heads, dark),
         fig_grid(exit_grid(hostile, SETTING, MEASURES[0])),
         fig_text(exit_text(hostile, SETTING, 0, 0), dark),
     )
-    for figure in figures:
-        text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    texts = [figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">") for figure in figures]
+    texts += [bars_html(plot, dark) for plot in (panel.ledger, panel.cell.heads)]
+    for text in texts:
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b", "a<br>b", "\\u202e"):
             assert tag not in text
 
@@ -312,8 +309,8 @@ def test_nothing_is_a_reason_not_an_empty_axis(make: Any) -> None:
 def test_every_part_of_the_page_opens(show: str, charts: int, exit_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=exit_trace), "early-exit", at="r7", show=show)
     assert not at.exception
-    assert len(at.get("plotly_chart")) == charts
-    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert len(barred.charts(at)) == charts
+    assert all(barred.charts(at))
 
 
 def test_choosing_a_layer_moves_the_cell(exit_trace: Path, open_page: Open) -> None:

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
+from app import barred
 from specviz.numerals import number
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import Frame, Player
-from specviz.view.blocks import series_plot
+from specviz.view.blocks import Plot, PlotCurve, series_plot
 from specviz.view.frame.parts import Residual, ResidualEntry, Series
 from specviz.view.panels.overview.build import overview
 from specviz.view.panels.overview.model import RunBlocks
 from specviz.view.stage import page as painted
 from specviz.view.words.palette import STYLES, glyph
+from specviz_app.figures.bars import bars_html
 from specviz_app.figures.blocks import fig_plot
 from specviz_app.figures.tree import fig_pq, fig_residual, fig_tests, tree_rows
 from specviz_app.launcher import GROUNDS
@@ -108,29 +110,47 @@ def test_the_table_twin_has_every_node_in_reading_order(moments: list[Frame]) ->
 
 def test_intervals_are_drawn_from_edge_to_edge() -> None:
     series = Series("s", "kept / tested", (1, 2), (0.8, 0.5), (0.7, None), (0.9, None), (40, 1))
-    bar, whiskers = _json(fig_plot(series_plot(series, "position", "Acceptance")))["data"]
-    assert (bar["x"], bar["y"]) == ([1, 2], [0.8, 0.5])
-    assert whiskers["y"] == [0.7, 0.9, None, 0.5, 0.5, None]
+    drawn = barred.read(series_plot(series, "position", "Acceptance"))
+    assert drawn.values == {0: [0.8, 0.5]}
+    assert drawn.intervals == [pytest.approx((0.7 / 1.04, 0.9 / 1.04), abs=1e-4)]  # of a field up to 1.04
+    assert drawn.tips == ["position 1\nshare: .80 [.70, .90], n 40", "position 2\nshare: .50, n 1"]
     assert "not defined" in fig_plot(series_plot(Series("s", "", (), (), (), (), (), "not defined"), "x", "")).to_json()
 
 
 def test_the_histogram_carries_the_geometric_curve() -> None:
     figures, n_rounds = _blocks(temperature=0.8, new_tokens=60)
-    bars, fit = _json(fig_plot(figures.histogram))["data"]
-    assert sum(bars["y"]) == n_rounds
-    assert sum(fit["y"]) == pytest.approx(n_rounds, rel=1e-9)
-    assert fit["name"].startswith("geometric, α .")
+    (_, rounds), (name, fit) = barred.values(figures.histogram).items()
+    assert sum(rounds) == n_rounds
+    assert sum(fit) == pytest.approx(n_rounds, rel=1e-9)
+    assert name.startswith("geometric, α .")
+    assert bars_html(figures.histogram).count('class="path') == 1
     plain, _ = _blocks(shape="none")
     assert "nothing was drafted" in fig_plot(plain.histogram).to_json()
 
 
 def test_stages_and_marks_say_their_words() -> None:
     figures, _ = _blocks(temperature=0.8, new_tokens=60)
-    stages = _json(fig_plot(figures.stages))["data"][0]
-    assert stages["y"] == list(figures.stages.xs)
-    assert stages["text"] == [f"{number(ms)} ms" for ms in stages["x"]]
-    names = [t["name"] for t in _json(fig_plot(figures.marks))["data"]]
-    assert [name[0] for name in names] == [glyph(curve.mark) for curve in figures.marks.curves]
+    stages = barred.read(figures.stages)
+    names = list(map(str, figures.stages.xs))
+    assert stages.words[: len(names)] == names
+    texts = [word for word in stages.words[len(names) :] if word.endswith(" ms")]
+    assert texts == [f"{number(ms)} ms" for ms in stages.values[0]]
+    assert [name[0] for name in barred.values(figures.marks)] == [glyph(curve.mark) for curve in figures.marks.curves]
+
+
+def test_bars_stand_where_their_numbers_do() -> None:
+    """Numbers that no bar has have room as well; a bar below 0 hangs; what is stacked begins where the other ends."""
+    apart = Plot("k", "t", "more", (-1, 2), (PlotCurve("n", (3, -1)),), "count")
+    html = bars_html(apart)
+    assert [re.sub("<.*?>", "", name) for name in re.findall(r"<span>.*?</span>", html)] == ["-1", "0", "1", "2"]
+    assert html.count('class="slot') == 4
+    (low, up), (down, long) = [(float(a), float(b)) for a, b in re.findall(r"--lo:([\d.]+)%;--long:([\d.]+)%", html)]
+    assert low == pytest.approx(down + long, abs=0.02), "both begin at 0"
+    assert up == pytest.approx(3 * long, abs=0.05)
+    piled = Plot("k", "t", "", ("a",), (PlotCurve("n", (3,)), PlotCurve("m", (1,))), "count", stacked=True, flat=True)
+    (low, long), (second, _) = re.findall(r"--lo:([\d.]+)%;--long:([\d.]+)%", bars_html(piled))
+    assert float(low) == 0
+    assert float(second) == pytest.approx(float(long))
 
 
 def test_the_residual_shows_what_was_drawn() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app import barred
 from app.conftest import Open, box
 from specviz import events as ev
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
@@ -207,8 +208,8 @@ def test_every_part_opens_on_both_clocks(
 ) -> None:
     at = open_page(Settings(replay=branch_trace), "lanes", at="r2", show=show, clock=clock)
     assert not at.exception
-    assert len(at.get("plotly_chart")) == charts
-    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert len(barred.charts(at)) == charts
+    assert all(barred.charts(at))
     if show == "lanes":
         assert json.loads(at.get("plotly_chart")[0].proto.spec)["layout"]["xaxis"]["title"]["text"] == f"ms, {clock}"
 

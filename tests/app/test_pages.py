@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 import specviz_app
-from app import onstage
+from app import barred, onstage
 from app.conftest import Open
 from specviz import events as ev
 from specviz.runlog.fold import fold
@@ -46,14 +46,14 @@ def test_overview_prints_the_metrics_of_the_view(chain_trace: Path, open_page: O
     ]
     labels = {m.label for m in at.metric}
     assert {"accepted / drafted", "accepted / tested"} <= labels
-    assert len(at.get("plotly_chart")) == 7
+    assert len(barred.charts(at)) == 7
 
 
 def test_every_plot_says_in_words_what_it_shows(chain_trace: Path, open_page: Open) -> None:
     for page in ("overview", "rounds"):
-        charts = open_page(Settings(replay=chain_trace), page).get("plotly_chart")
-        assert charts
-        assert all(chart.proto.alt for chart in charts)
+        words = barred.charts(open_page(Settings(replay=chain_trace), page))
+        assert words
+        assert all(words)
 
 
 def test_the_panel_of_a_round_opens_at_the_first_and_goes_with_the_picture(chain_trace: Path, open_page: Open) -> None:
@@ -201,7 +201,7 @@ def test_a_token_without_end_is_cut_wherever_it_is_shown(tmp_path: Path, open_pa
         at = open_page(Settings(replay=path), page, at="r2")
         assert not at.exception
         shown = [str(h.value) for h in at.get("html")] + [o for b in at.selectbox for o in b.options]
-        shown += [chart.proto.alt for chart in at.get("plotly_chart")]
+        shown += barred.charts(at)
         assert not any("w" * 300 in words for words in shown), page
 
 

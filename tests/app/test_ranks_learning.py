@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from app import barred
 from app.conftest import Open
 from app.test_ranks_page import numbers, spec, trace
 from specviz.events import Adapt, Event
@@ -67,8 +68,8 @@ def test_names_of_domains_are_never_markup() -> None:
 def test_the_page_shows_the_decision_after_the_query_on_screen(stream_trace: Path, open_page: Open) -> None:
     at = open_page(Settings(replay=stream_trace), "learning", at="q4/r1")
     assert not at.exception
-    assert len(at.get("plotly_chart")) == 2
-    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert len(barred.charts(at)) == 2
+    assert all(barred.charts(at))
     assert any("After query 4:" in str(h.value) for h in at.get("html"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app import onstage
+from app import barred, onstage
 from app.conftest import Open, box
 from specviz.runlog.fold import fold
 from specviz.view import Frame, Options, Player
@@ -16,6 +16,7 @@ from specviz.view.panels.verification import pictures
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import VerificationModel
 from specviz.view.words.palette import glyph
+from specviz_app.figures.bars import bars_html
 from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
 from specviz_app.figures.verification import fig_scan, fig_stairs, scan_alt, scan_rows, stairs_rows
 from specviz_app.server.core import Settings
@@ -106,18 +107,17 @@ def rows_of(block: Plot) -> list[dict[str, Any]]:
 
 def test_branches_add_up() -> None:
     block = pictures.branches_plot(found())
-    figure = spec(fig_plot(block))
-    agreed, plus, minus = (t["y"] for t in figure["data"])
+    drawn = barred.read(block)
+    agreed, plus, minus = drawn.values.values()
     assert [a + m for a, m in zip(agreed, minus, strict=True)] == pytest.approx([1] * 6, abs=1e-5)
     assert plus[1] == pytest.approx(0.02525)
-    assert figure["data"][0]["x"][4] == "4 ■"
+    assert "4 ■" in drawn.words
     assert rows_of(block)[1]["D- draft mass in excess"] == pytest.approx(0.20525)
 
 
 def test_the_closing_row_stands_against_p_and_q() -> None:
     block = pictures.closing_plot(found().closing)
-    figure = spec(fig_plot(block))
-    assert {t["name"]: t["y"] for t in figure["data"]} == {
+    assert barred.values(block) == {
         "c·p": pytest.approx([0.75, 0.25]),
         "q": pytest.approx([0.5, 0.2]),
         "left": pytest.approx([0.25, 0.05]),
@@ -143,8 +143,7 @@ def test_the_rules_stand_one_below_the_other() -> None:
 
 def test_survival_is_drawn_beside_what_every_rule_must_give() -> None:
     block = pictures.survival_plot(found().survival)
-    figure = spec(fig_plot(block))
-    lines = {t["name"]: t["y"] for t in figure["data"] if t["type"] == "scatter" and "expected" in t["name"]}
+    lines = {name: ys for name, ys in barred.values(block).items() if name != "observed"}
     assert set(lines) == {"token-wise, expected", "▶ blockwise = hsd, expected", "hsd_naive, expected"}
     assert lines["▶ blockwise = hsd, expected"] == pytest.approx([1, 1, 1, 1, 0, 0], abs=1e-5)
     assert rows_of(block)[0]["token-wise, expected"] == pytest.approx(0.82, abs=1e-5)
@@ -152,8 +151,8 @@ def test_survival_is_drawn_beside_what_every_rule_must_give() -> None:
 
 def test_the_paired_difference_counts_drafts() -> None:
     block = pictures.paired_plot(found().paired)
-    bars = [t for t in spec(fig_plot(block))["data"] if t["type"] == "bar"]
-    assert [(t["x"], t["y"]) for t in bars] == [([4], [1]), ([4], [1])]
+    assert block.xs == (4,)
+    assert list(barred.values(block).values()) == [[1], [1]]
     assert rows_of(block)[0]["blockwise = hsd"] == 1
 
 
@@ -171,12 +170,11 @@ def test_tokens_are_never_markup(dark: bool) -> None:
     assert last is not None
     figures = (
         fig_scan(all_moments, dark),
-        fig_plot(pictures.branches_plot(last), dark),
-        fig_plot(pictures.closing_plot(last.closing), dark),
         fig_heat(pictures.rules_heat(last.comparison), dark),
     )
-    for figure in figures:
-        text = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    texts = [figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">") for figure in figures]
+    texts += [bars_html(plot, dark) for plot in (pictures.branches_plot(last), pictures.closing_plot(last.closing))]
+    for text in texts:
         for tag in ("<script", "<i>", "<b>x", "\x1b"):
             assert tag not in text
 
@@ -199,8 +197,8 @@ def test_the_page_shows_the_scan_of_the_round_in_the_address(hsd_trace: Path, op
     at = open_page(Settings(replay=hsd_trace), "verification", at="r2")
     assert not at.exception
     assert any("Round 2 · γ=6 · rule hsd" in str(h.value) for h in at.get("html"))
-    assert len(at.get("plotly_chart")) == 7
-    assert all(chart.proto.alt for chart in at.get("plotly_chart"))
+    assert len(barred.charts(at)) == 7
+    assert all(barred.charts(at))
     assert list(at.dataframe[0].value[""])[:3] == ["r  joint p/q", "c  capped", "D+ │ D-"]
 
 

@@ -1,4 +1,4 @@
-"""Blocks of the view as figures: each kind is drawn here, once, whatever panel it stands in."""
+"""Blocks of the view as figures: each kind but bars (`bars.py`) is drawn here, once, whatever panel it stands in."""
 
 from typing import Any
 
@@ -10,10 +10,9 @@ from specviz.view.words.palette import colour
 from specviz_app.figures import base
 from specviz_app.figures.base import sentence
 
-_HEIGHT, _LINE, _MORE = 270, 34, 86  # pixels: of a figure, of a bar that lies, and of all around those
+_HEIGHT = 270  # pixels of a figure
 _MANY = 16  # places of an axis each of which has its number
-_MODES: dict[Look, str] = {"line": "lines+markers", "step": "lines+markers", "dots": "markers", "bar": ""}
-_HATCHES = ("", "/", ".", "\\")
+_MODES: dict[Look, str] = {"line": "lines+markers", "step": "lines+markers", "dots": "markers"}
 _DASHES, _SYMBOLS = ("solid", "dot", "dash"), ("circle", "diamond", "square")
 _AXES: dict[str, dict[str, Any]] = {
     "share": {"range": [0, 1.04], "tickformat": ".1f"},
@@ -25,7 +24,7 @@ _BACKGROUND = "untested"  # the mark of what is drawn faint
 
 
 def fig_plot(chart: Plot, dark: bool = False) -> go.Figure:
-    """Bars, lines and points over the same places, with their intervals; signs where something stands out."""
+    """Lines and points over the same places, with their intervals; signs where something stands out."""
     if chart.missing:
         return base.empty(chart.missing)
     traces = [trace for k, curve in enumerate(chart.curves) for trace in _curve(chart, curve, k, dark)]
@@ -35,24 +34,14 @@ def fig_plot(chart: Plot, dark: bool = False) -> go.Figure:
     places: dict[str, Any] = {"title": sentence(chart.axis)} if chart.axis else {}
     places |= {"dtick": 1 if len(names) <= _MANY else None} if numbered else {"type": "category"}
     values = _AXES.get(chart.unit, {"rangemode": "tozero"})
-    if chart.stacked:
-        values = {key: value for key, value in values.items() if key != "range"}
-    mode = "stack" if chart.stacked else "group"
-    more: dict[str, Any] = {"barmode": mode, "bargap": 0.3, "showlegend": len(traces) > 1 and _told_apart(chart)}
-    more |= {"legend": {"traceorder": "normal"}} | ({"clickmode": "event+select"} if chart.places else {})
-    if chart.flat:
-        height = _MORE + _LINE * len(names) * (1 if chart.stacked else len(chart.curves))
-        return base.figure(traces, height, values, places | {"autorange": "reversed"}, **more)
+    told_apart = len(chart.curves) > 1 or bool(chart.signs)
+    more: dict[str, Any] = {"showlegend": len(traces) > 1 and told_apart, "legend": {"traceorder": "normal"}}
+    more |= {"clickmode": "event+select"} if chart.places else {}
     return base.figure(traces, _HEIGHT, places, values, **more)
-
-
-def _told_apart(chart: Plot) -> bool:
-    return len(chart.curves) > 1 or bool(chart.signs)
 
 
 def _curve(chart: Plot, curve: PlotCurve, number: int, dark: bool) -> list[Any]:
     xs = [sentence(x) if isinstance(x, str) else x for x in chart.xs]
-    spots = {"x": list(curve.ys), "y": xs, "orientation": "h"} if chart.flat else {"x": xs, "y": list(curve.ys)}
     colours = [colour(mark, dark) for mark in curve.marks] or colour(curve.mark, dark)
     shared: dict[str, Any] = {
         "name": sentence(curve.name),
@@ -60,26 +49,8 @@ def _curve(chart: Plot, curve: PlotCurve, number: int, dark: bool) -> list[Any]:
         "hoverinfo": "text",
         "customdata": [None if place is None else [place.index, place.node] for place in chart.places] or None,
     }
-    if curve.look != "bar":
-        return [*_band(curve, xs, dark), go.Scatter(**shared, **spots, **_pencil(chart, curve, number, colours, dark))]
-    texts = [value_text_alone(chart, curve, at) for at in range(len(xs))] if chart.flat else None
-    bar = go.Bar(
-        **shared,
-        **spots,
-        text=texts,
-        textposition="auto" if chart.flat else None,
-        marker={
-            "color": colours,
-            "pattern": base.hatched(_HATCHES[number % len(_HATCHES)]),
-            "opacity": 0.6 if curve.mark == "pruned" else 1,
-        },
-    )
-    return [bar, *_whiskers(curve, xs)]
-
-
-def value_text_alone(chart: Plot, curve: PlotCurve, at: int) -> str:
-    """A value without its interval; nothing for nothing."""
-    return sentence(value_text(chart, PlotCurve(curve.name, curve.ys, texts=curve.texts), at)) if curve.ys[at] else ""
+    line = go.Scatter(x=xs, y=list(curve.ys), **shared, **_pencil(chart, curve, number, colours, dark))
+    return [*_band(curve, xs, dark), line]
 
 
 def _hover(chart: Plot, curve: PlotCurve, at: int) -> str:
@@ -117,15 +88,6 @@ def _band(curve: PlotCurve, xs: list[Any], dark: bool) -> list[go.Scatter]:
     ends = [(x, high) for x, _, high in known] + [(x, low) for x, low, _ in reversed(known)]
     shade: dict[str, Any] = {"fill": "toself", "fillcolor": colour(curve.mark, dark), "opacity": 0.18}
     return [base.scatter("lines", "95 %", **base.spots(ends), line={"width": 0}, showlegend=False, **shade)]
-
-
-def _whiskers(curve: PlotCurve, xs: list[Any]) -> list[go.Scatter]:
-    """The 95 % intervals of bars, from edge to edge; a point where the value has none."""
-    if not curve.lows:
-        return []
-    ends = [(x, y, *interval(curve, at)) for at, (x, y) in enumerate(zip(xs, curve.ys, strict=True))]
-    lines = [[(x, y if low is None else low), (x, y if high is None else high)] for x, y, low, high in ends]
-    return [go.Scatter(**base.pieces(*lines), **base.WHISKER, name="95 % interval", showlegend=False)]
 
 
 def _sign(chart: Plot, at: int, word: str, mark: Any, dark: bool) -> go.Scatter:

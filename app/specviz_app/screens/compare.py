@@ -14,7 +14,6 @@ import streamlit as st
 from specviz.errors import SpecvizError
 from specviz.runlog.fold import Run
 from specviz.view.compare import (
-    AXES,
     MOST,
     WINDOW,
     LaneToken,
@@ -29,7 +28,7 @@ from specviz.view.play.build import FrameBuilder
 from specviz.view.words.palette import CLOSING, word
 from specviz_app.figures import compare as draw
 from specviz_app.server.server import Server, current
-from specviz_app.ui import ab, address, guard, parts, state
+from specviz_app.ui import ab, address, blocks, guard, parts, state
 from specviz_app.ui.library import LIVE, choices, opened
 from specviz_app.ui.pages import Page, PanelBelow
 from specviz_app.ui.viewer import Viewer
@@ -231,19 +230,7 @@ def _numbers(side_by_side: SideBySide, dark: bool) -> None:
         _calls(side_by_side, parted, dark)
     with right:
         _saved(side_by_side, parted, dark)
-    for n, name in enumerate(numbers.places):
-        series = numbers.series(name)
-        with (left, right)[n % 2]:
-            st.subheader(_HEADINGS.get(name, name), help=series[0].label)
-            first_values = "; ".join(
-                f"{lane.letter}: {_first(lane_series.values)}" for lane, lane_series in zip(lanes, series, strict=True)
-            )
-            alt = f"{series[0].label} by {AXES[name]}; at the first place {first_values}."
-            parts.plot(draw.fig_places(lanes, series, AXES[name], dark), f"compare-{name}", alt)
-    kinds = {kind: row for kind, rows in numbers.kinds.items() for row in rows if row.name == "block_efficiency"}
-    if kinds:
-        st.subheader("By kind of prompt")
-        parts.plot(draw.fig_kinds(lanes, kinds, dark), "compare-kinds", f"Tokens per target call: {', '.join(kinds)}.")
+    blocks.show(numbers.plots([f"{lane.letter} {lane.name}" for lane in lanes]), dark)
     _settings(side_by_side)
 
 
@@ -251,15 +238,6 @@ _HOW = (
     "± is half of a 95 % interval; a difference whose interval holds 0 tells nothing yet. Where all runs have two "
     "prompts or more in common these alone are compared, in pairs."
 )
-_HEADINGS = {
-    "position_acceptance": "Acceptance by draft position",
-    "depth_acceptance": "Acceptance by depth",
-    "survival": "Survival",
-}
-
-
-def _first(values: Sequence[float]) -> str:
-    return f"{values[0]:.2f}" if values else "—"
 
 
 def _calls(side_by_side: SideBySide, parted: int | None, dark: bool) -> None:

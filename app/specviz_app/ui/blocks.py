@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import streamlit as st
 
 from specviz.view.blocks import Block, Destination, Facts, Heat, Plot, TableBlock, Words, twin
+from specviz_app.figures.bars import bars_html, has_bars
 from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
 from specviz_app.ui import around, parts
 
@@ -66,6 +67,10 @@ def _chart(block: Plot, dark: bool, go: Go | None) -> None:
     _heading(block)
     leads = go is not None and bool(block.places)
     rows = table_rows(twin(block)) if block.xs else None
+    if has_bars(block):
+        st.html(bars_html(block, dark))
+        _lines(twin(block), go) if leads else parts.table(rows or [], block.key)
+        return
     event = parts.plot(fig_plot(block, dark), block.key, block.words or block.missing or block.title, rows, leads)
     if go is not None and leads and (place := around.click(event, block.key)):
         go(Destination(int(place[0]), None if place[1] is None else int(place[1])))
@@ -76,9 +81,13 @@ def _table(block: TableBlock, go: Go | None) -> None:
     if block.missing:
         parts.say(block.missing)
         return
+    _lines(block, go)
+    parts.say(block.words)
+
+
+def _lines(block: TableBlock, go: Go | None) -> None:
     rows = table_rows(block)
     if go is None or not block.places:
         st.dataframe(rows, hide_index=True, key=block.key)
     elif (at := around.lines(rows, block.key, _HIGHEST)) is not None and (place := block.places[at]) is not None:
         go(place)
-    parts.say(block.words)

@@ -2,17 +2,20 @@
 kind of prompt. Every number and interval comes from `specviz.metrics`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
-from specviz.metrics import Estimate, Metrics
+from specviz.metrics import METRICS, Estimate
 from specviz.metrics.sets import Beside, beside
 from specviz.numerals import UNKNOWN, number
 from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark
+from specviz.view.blocks import Plot, PlotCurve, Unit, written
 from specviz.view.compare.sets import Request, RunSet, shared_requests
-from specviz.view.frame.parts import Metric, Series
-from specviz.view.frame.series import metric, one_series
+from specviz.view.frame.parts import Metric
+from specviz.view.frame.series import metric
 from specviz.view.words.numbers import MINUS, uncertainty
 
 # name, label, help
@@ -31,6 +34,12 @@ SERIES = (
     ("survival", "tokens kept, at least"),
 )
 AXES = dict(SERIES)
+_HEADINGS = {
+    "position_acceptance": "Acceptance by draft position",
+    "depth_acceptance": "Acceptance by depth",
+    "survival": "Survival",
+}
+MARKS: tuple[Mark, ...] = ("accepted", "recovered", "bonus", "rejected", "exit", "plain")  # a set's, told by its place
 NAMES = (*(name for name, _, _ in ROWS), *(name for name, _ in SERIES))
 NO_KIND = "no kind told"
 
@@ -71,9 +80,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`places`: rows of the numbers by place, under the names of SERIES, and `series` the same for a plot, one for each
-    set; `kinds`: rows of each kind of prompt, where prompts tell theirs. `n_paired`: prompts of which all sets have
-    one, 0 where the sets count as independent."""
+    """`places`: rows of the numbers by place, under the names of SERIES; `kinds`: rows of each kind of prompt, where
+    prompts tell theirs. `n_paired`: prompts of which all sets have one, 0 where the sets count as independent."""
 
     rows: tuple[CompareRow, ...]
     places: Mapping[str, tuple[CompareRow, ...]]
@@ -87,19 +95,38 @@ class Compared:
             return f"{self.n_paired} prompts that all have, paired"
         return "rounds, or prompts from 8 on, not paired"
 
-    def series(self, name: str) -> tuple[Series, ...]:
-        """A number by place, ready for a plot, one for each set."""
-        n = len(self.places[name][0].beside)
-        return tuple(one_series(name, Metrics({axis: self._column(axis, k) for axis in AXES})) for k in range(n))
-
-    def _column(self, name: str, k: int) -> dict[int, Estimate] | None:
-        """The values of one set, by place."""
-        by_place = [(int(row.name.partition("@")[2]), row.beside[k].value) for row in self.places.get(name, ())]
-        return {at: value for at, value in by_place if value is not None} or None
+    def plots(self, names: Sequence[str]) -> Iterator[Plot]:
+        """The numbers by place, then tokens a call by kind of prompt: bars for every set, under these names."""
+        for name, rows in self.places.items():
+            by_place = {int(row.name.partition("@")[2]): row for row in rows}
+            yield _plot(name, _HEADINGS[name], AXES[name], names, by_place, "share", METRICS[name].help)
+        calls, label, help_ = ROWS[0]
+        kinds = {kind: row for kind, rows in self.kinds.items() for row in rows if row.name == calls}
+        if kinds:
+            yield _plot("kinds", "By kind of prompt", "kind of prompt", names, kinds, "number", f"{label}: {help_}")
 
     def find(self, name: str) -> CompareRow | None:
         """The row of `block_efficiency`, `survival@3` ..; None: there is none of that name."""
         return next((row for row in (*self.rows, *chain(*self.places.values())) if row.name == name), None)
+
+
+def _plot(
+    name: str, title: str, axis: str, names: Sequence[str], rows: Mapping[Any, CompareRow], unit: Unit, help_: str
+) -> Plot:
+    """A row of the numbers a place, a curve a set."""
+    curves = []
+    for k, (set_name, mark) in enumerate(zip(names, MARKS, strict=False)):
+        values = [row.beside[k].value for row in rows.values()]
+        edges = [(None, None) if value is None else value.interval or (None, None) for value in values]
+        ys, ns = (
+            [None if value is None else value.value for value in values],
+            [value.n if value else 0 for value in values],
+        )
+        lows, highs = tuple(low for low, _ in edges), tuple(high for _, high in edges)
+        curves.append(PlotCurve(set_name, tuple(ys), mark, lows=lows, highs=highs, ns=tuple(ns)))
+    first = "; ".join(f"{curve.name}: {written(curve.ys[0], unit)}" for curve in curves)
+    words = f"{help_} by {axis}; at {next(iter(rows))} {first}."
+    return Plot(f"compare-{name}", title, axis, tuple(rows), tuple(curves), unit, help_, words)
 
 
 def compared(sets: Sequence[RunSet]) -> Compared:
