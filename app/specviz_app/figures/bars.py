@@ -15,6 +15,7 @@ from specviz.view.words.palette import colour
 
 _MOST_NAMES = 16  # numbers below a field
 _FULL = 0.8  # of a field: longer bars have their text inside
+_LEAST = 0.05  # of a field: shorter pieces of a pile have no text
 _BETWEEN = 0.3  # of a place that is left free
 _TITLES = {"ms": "ms", "seconds": "s"}
 _FORMATS = {"share": ".1f", "percent": ".0%"}
@@ -85,12 +86,13 @@ class _Field:
 
     def _bar(self, curve: PlotCurve, at: int, k: int, ends: tuple[float, float], room: str) -> str:
         y, mark = curve.ys[at], curve.marks[at] if curve.marks else curve.mark
-        text = escape(value_text(self.chart, PlotCurve("", curve.ys, texts=curve.texts), at)) if y else ""
-        faint = ";opacity:.6" if mark == "pruned" else ""
         full = self.chart.stacked or self.share(max(ends)) > _FULL
+        text, faint = "", ";opacity:.6" if mark == "pruned" else ""
+        if self.chart.flat and y and not (self.chart.stacked and y < _LEAST * (self.top - self.low)):
+            text = f"<em>{escape(value_text(self.chart, PlotCurve('', curve.ys, texts=curve.texts), at))}</em>"
         return (
             f'<data class="bar n{k % 6}{" full" * full}" value="{y}" style="{room};{self._span(*ends)};'
-            f'--mark:{colour(mark, self.dark)}{faint}">{f"<em>{text}</em>" if self.chart.flat else ""}</data>'
+            f'--mark:{colour(mark, self.dark)}{faint}">{text}</data>'
         )
 
     def _span(self, start: float, end: float) -> str:

@@ -2,13 +2,14 @@
 
 from specviz.view.compare.aligned import Aligned, LaneRound, LaneToken, RunLane, aligned
 from specviz.view.compare.build import MOST, SideBySide, comparison, comparison_of
-from specviz.view.compare.figures import MARKS, Compared, CompareRow, Steps, compared
+from specviz.view.compare.figures import AXES, MARKS, Compared, CompareRow, Steps, compared
 from specviz.view.compare.gate import GateRule, parse_rules
 from specviz.view.compare.score import WINDOW, Score, score, wrote
 from specviz.view.compare.sets import Request, RunSet, set_of, set_of_all
 from specviz.view.compare.settings import Setting, settings
 
 __all__ = [
+    "AXES",
     "MARKS",
     "MOST",
     "WINDOW",
