@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.engines.watch import WatchPicture
-from specviz.engines.watch.picture import EngineShare, ill_engines, usual_length
+from specviz.engines.watch.picture import EngineShare, PositionShare, ill_engines, usual_length
 from specviz.judge import Evidence, Finding, judge
 from specviz.numerals import UNKNOWN
 from specviz.runlog.run import Mark
@@ -148,3 +148,26 @@ def _by_position(servers: Sequence[SeenServer]) -> list[Plot]:
         for k, (name, positions) in enumerate(drawn)
     ]
     return [Plot("servers-kept", "Kept by position", "position", tuple(range(1, width + 1)), tuple(curves), "share")]
+
+
+def kept_plot(positions: Sequence[PositionShare]) -> Plot:
+    """What one server keeps at each position: of all rounds, and of those that came so far."""
+    kept = PlotCurve(
+        "of all rounds",
+        tuple(at.kept for at in positions),
+        lows=tuple(at.low for at in positions),
+        highs=tuple(at.high for at in positions),
+        ns=tuple(at.n for at in positions),
+    )
+    reached = PlotCurve("of those that came so far", tuple(at.conditional for at in positions), "recovered", "dots")
+    return Plot(
+        "watch-kept",
+        "Kept by position",
+        "draft position",
+        tuple(at.position + 1 for at in positions),
+        (kept, reached),
+        "percent",
+        help="of all rounds, with Wilson's 95 % interval; ◆ of those that came so far",
+        words=", ".join(f"position {at.position + 1} {at.kept:.0%}" for at in positions),
+        missing="" if positions else "the server tells no positions, or nothing was drafted yet",
+    )

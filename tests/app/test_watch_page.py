@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app import barred
 from app.conftest import Open
 from app.fakes import until
 from specviz.cli import main
@@ -122,7 +123,8 @@ def test_an_example_plays_until_something_is_given(open_page: Open) -> None:
     assert not at.exception
     first = {metric.label: metric.value for metric in at.metric}
     assert int(first["rounds"].replace(",", "")) > 0
-    assert at.get("plotly_chart")
+    assert len(barred.charts(at)) == 3
+    assert all(barred.charts(at))
     at.session_state["example-began"] -= 1000.0
     at.run()
     last = {metric.label: metric.value for metric in at.metric}

@@ -27,12 +27,6 @@ SCALE = "Cividis"  # even to the colour-blind eye, and in grey
 EDGE = {"color": "#FFFFFF", "width": 1.5}
 DARK_EDGE = {"color": "#000000", "width": 1}
 BARE: dict[str, Any] = {"showgrid": False, "zeroline": False}  # an axis without lines
-WHISKER: dict[str, Any] = {  # an interval from edge to edge
-    "mode": "lines+markers",
-    "line": {"color": GREY, "width": 2},
-    "hoverinfo": "skip",
-    "marker": {"symbol": "line-ew", "size": 11, "line": {"width": 2, "color": GREY}},
-}
 SYMBOLS: dict[Mark, str] = {
     "root": "circle",
     "drafted": "circle-open",

@@ -1,4 +1,4 @@
-"""Figures about a watched server: what is kept by position, and acceptance and speed over time with what changed."""
+"""Figures about a watched server: acceptance and speed over time with what changed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,46 +6,12 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from specviz.engines.watch.picture import LookPoint, PositionShare, WatchPicture
+from specviz.engines.watch.picture import LookPoint, WatchPicture
 from specviz.runlog.run import Mark
 from specviz.view.words.palette import colour
 from specviz_app.figures import base
 
 _HEIGHT = 260
-
-
-def fig_kept(positions: Sequence[PositionShare], dark: bool = False) -> go.Figure:
-    """The share of rounds that kept a token at each position, with 95 % intervals; a diamond: of those that came so
-    far."""
-    if not positions:
-        return base.empty("the server tells no positions, or nothing was drafted yet")
-    xs = [at.position + 1 for at in positions]
-    words = [f"{at.kept:.1%} [{at.low:.1%}, {at.high:.1%}] of {at.n:,}" for at in positions]
-    kept = base.bar(
-        "of all rounds",
-        xs,
-        [at.kept for at in positions],
-        [f"position {x}: {hover_words}" for x, hover_words in zip(xs, words, strict=True)],
-        marker={"color": colour("accepted", dark)},
-    )
-    ends = base.pieces(*([(x, at.low), (x, at.high)] for x, at in zip(xs, positions, strict=True)))
-    conditional = [(x, at.conditional) for x, at in zip(xs, positions, strict=True) if at.conditional is not None]
-    reached = base.scatter(
-        "markers",
-        "of rounds that came so far",
-        hover=[f"position {x}: {share:.1%} of those that came so far" for x, share in conditional],
-        **base.spots(conditional),
-        marker={"symbol": "diamond", "size": 9, "color": colour("recovered", dark)},
-    )
-    whiskers = go.Scatter(**ends, **base.WHISKER, showlegend=False)
-    y = {"range": [0, 1.02], "tickformat": ".0%"}
-    return base.figure([kept, whiskers, reached], _HEIGHT, {"title": "draft position", "dtick": 1}, y)
-
-
-def kept_rows(positions: Sequence[PositionShare]) -> list[dict[str, Any]]:
-    """The table of `fig_kept`."""
-    rows = ((at.position + 1, at.kept, at.low, at.high, at.n, at.conditional) for at in positions)
-    return base.table("position | kept | 95 % from | to | rounds | of those that came so far", rows)
 
 
 def fig_length(picture: WatchPicture, dark: bool = False) -> go.Figure:

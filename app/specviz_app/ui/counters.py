@@ -11,9 +11,10 @@ from specviz.engines.watch.picture import CLOSED
 from specviz.judge import Evidence, judge
 from specviz.numerals import number
 from specviz.text import running
+from specviz.view.servers import kept_plot
 from specviz_app.figures import watch as draw
 from specviz_app.server.server import current
-from specviz_app.ui import parts, state
+from specviz_app.ui import blocks, parts, state
 from specviz_app.ui.library import choices
 
 
@@ -50,9 +51,7 @@ def show(picture: WatchPicture) -> None:
         st.warning(parts.plain(running(note)))
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Kept by position", help="of all rounds, with Wilson's 95 % interval; ◆ of those that came so far")
-        alt = ", ".join(f"position {at.position + 1} {at.kept:.0%}" for at in picture.positions) or "no positions"
-        parts.plot(draw.fig_kept(picture.positions, dark), "watch-kept", alt, draw.kept_rows(picture.positions))
+        blocks.one(kept_plot(picture.positions), dark)
     with right:
         st.subheader("Tokens a round", help="dashed: acceptance changed beyond chance; dotted: the server began again")
         parts.plot(draw.fig_length(picture, dark), "watch-length", picture.headline, draw.look_rows(picture))
