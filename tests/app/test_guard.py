@@ -7,6 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import specviz_app
+from app import barred
 from app.conftest import Open
 from app.tab import Tab
 from specviz_app.launcher import config
@@ -67,7 +68,7 @@ def test_a_move_that_breaks_is_told_once_and_the_page_is_made(tab: Tab, monkeypa
         patched.setattr(Viewer, "go", _broken)
         tab.go("r2")
         assert "ValueError: a *bug* of ours" in _one_line(tab.app)
-        assert tab.app.get("plotly_chart")
+        assert barred.charts(tab.app)
     tab.go("r3")
     assert not tab.app.error
 
