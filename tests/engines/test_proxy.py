@@ -38,8 +38,8 @@ ANSWER = b"HTTP/1.1 200 Fine\r\nx-ODD:  a \r\nTransfer-Encoding: chunked\r\n\r\n
 
 
 @contextmanager
-def odd_server(answer: bytes, cut: int) -> Iterator[tuple[str, list[bytes]]]:
-    """Sends `answer` in pieces of `cut` bytes and goes; what it was asked."""
+def odd_server(answer: bytes, cut: int, stays: bool = False) -> Iterator[tuple[str, list[bytes]]]:
+    """Sends `answer` in pieces of `cut` bytes and goes, or `stays` until the other side does; what it was asked."""
     requests: list[bytes] = []
 
     class Odd(socketserver.StreamRequestHandler):
@@ -51,6 +51,8 @@ def odd_server(answer: bytes, cut: int) -> Iterator[tuple[str, list[bytes]]]:
             requests.append(head + self.rfile.read(n))
             for first in range(0, len(answer), cut):
                 self.wfile.write(answer[first : first + cut])
+            if stays:
+                self.rfile.read()
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Odd) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -105,6 +107,28 @@ def test_a_server_that_dies_in_mid_stream_leaves_what_it_said(tmp_path: Path) ->
     assert run.rounds
     assert len(notices) == 1
     assert "broke off" in notices[0]
+
+
+@pytest.mark.parametrize(("end", "warned"), [(b"0\r\n\r\n", []), (b"", ["cut_short"])], ids=["whole", "cut"])
+def test_a_proxy_that_ends_behind_what_its_client_got_keeps_all_of_it(
+    tmp_path: Path, end: bytes, warned: list[str]
+) -> None:
+    sent, notices = ANSWER + end, list[str]()
+    with odd_server(sent, 50, stays=True) as (url, _):
+        server = EngineServer(url, "llama.cpp", None, None)
+        trace = open_trace(server, tmp_path / "p", ServerRequest(""), None)
+        with ProxyDoor(server, trace, 0, False, notices.append) as door:
+            threading.Thread(target=door.serve_forever, args=(0.01,), daemon=True).start()
+            with socket.create_connection(("127.0.0.1", int(door.server_address[1])), 30) as line:
+                line.sendall(_request("door", b"{}"))
+                assert line.makefile("rb").read(len(sent)) == sent
+                door.shutdown()
+                door.server_close()
+                trace.close()
+    run = fold(read_events(trace.path))
+    assert _rounds(run) == [(0, 0), (4, 1), (4, 0)]
+    assert [warning.code for warning in run.warnings] == warned
+    assert not notices
 
 
 def test_a_server_that_has_gone_is_a_502_and_a_line(tmp_path: Path) -> None:

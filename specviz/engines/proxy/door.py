@@ -15,8 +15,8 @@ import socketserver
 import ssl
 import threading
 import urllib.parse
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from specviz.engines.asking import ServerError
@@ -27,6 +27,7 @@ from specviz.trace import Writer
 _HEAD = 1 << 16  # bytes of a line of a request's head
 _BODY = 64 << 20  # of a request that fields are added to
 _SECONDS = 600.0
+_CLOSING_S = 5.0  # what came of answers is read in milliseconds, unless a client takes nothing more
 
 
 class _Tee(io.RawIOBase):
@@ -75,6 +76,9 @@ class ProxyDoor(socketserver.ThreadingTCPServer):
     ) -> None:
         self.engine, self.trace, self.ask, self.say = server, trace, ask, say
         self.turn = threading.Lock()
+        self.closing = False
+        self._connections: set[socket.socket] = set()  # to the server, of those whose answers may still be read
+        self._changed = threading.Condition()
         try:
             super().__init__(("127.0.0.1", port), _Client)
         except OSError as error:
@@ -83,6 +87,33 @@ class ProxyDoor(socketserver.ThreadingTCPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         self.say("a connection ended in an error that is not known here; other requests go on")
+
+    def server_close(self) -> None:
+        """Nothing more is accepted, and what came of answers is read to its end; what has not come is not waited for.
+
+        A client has its answer before that is read here, and may be the one who ends this.
+        """
+        super().server_close()
+        with self._changed:
+            self.closing = True
+            for connection in self._connections:
+                with suppress(OSError):  # the server closed it already
+                    socket.socket.shutdown(connection, socket.SHUT_RD)  # an SSLSocket's own would end decryption too
+            self._changed.wait_for(lambda: not self._connections, _CLOSING_S)
+
+    @contextmanager
+    def read_from(self, connection: socket.socket) -> Iterator[None]:
+        """While answers of this connection are read: closing waits for that."""
+        with self._changed:
+            if self.closing:
+                raise ConnectionAbortedError
+            self._connections.add(connection)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._connections.remove(connection)
+                self._changed.notify()
 
     def connected(self) -> socket.socket:
         """A connection to the server. Raises OSError."""
@@ -121,7 +152,7 @@ class _Client(socketserver.StreamRequestHandler):
                 self.server.say(f"{self.server.engine.url} does not answer: {error}; the client was told 502")
                 self.wfile.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                 return
-            with upstream:
+            with upstream, self.server.read_from(upstream):
                 answers = io.BufferedReader(_Tee(upstream, self.connection))
                 while head and self._is_ours(head) and self._passed(head, upstream, answers):
                     head = self._head() if self._goes_on(upstream) else []
@@ -170,9 +201,10 @@ class _Client(socketserver.StreamRequestHandler):
         except ClientGone:
             self.server.say("the client left before its answer was over; what was read stays")
         except (OSError, http.client.HTTPException) as error:
-            self.server.say(
-                f"the server broke off ({type(error).__name__}); the client saw the same, what was read stays"
-            )
+            if not self.server.closing:
+                self.server.say(
+                    f"the server broke off ({type(error).__name__}); the client saw the same, what was read stays"
+                )
         return False
 
     def _send(self, head: list[bytes], named: Any, upstream: socket.socket, ask: bool) -> None:
