@@ -11,6 +11,7 @@ disturb less. Widths of the target are rows one after another, those of the draf
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import median
 from weakref import WeakKeyDictionary
 
@@ -198,6 +199,7 @@ def slope(widths: Sequence[int], times: Sequence[int]) -> float:
 # Layers by themselves ---------------------------------------------------------------------------------------------
 
 TURNS, SOON_S = 5, 0.3  # medians of so many; of one where the widths so far took longer
+_layers: "WeakKeyDictionary[ModelAdapter, tuple[Clock, torch.Tensor]]" = WeakKeyDictionary()
 _clocks: "WeakKeyDictionary[ModelAdapter, dict[str, Clock]]" = WeakKeyDictionary()
 
 
@@ -205,46 +207,51 @@ _clocks: "WeakKeyDictionary[ModelAdapter, dict[str, Clock]]" = WeakKeyDictionary
 def layer_clock(target: Model, kind: str, test: Callable[[int, torch.Tensor], object]) -> Clock | None:
     """What one layer, the final head and a head test cost; None for what is no model of the library's.
 
-    Measured once for every `kind` of head. `test`: a head's look at a state `[1, width]` behind a layer, numbered from
-    1, its read by the host included. Layers are timed by the number of rows in a call; what a call costs besides its
-    layers is apart, because an early-exit round makes many short ones.
+    The test is measured once for every `kind` of head, layers once for all. `test`: a head's look at a state
+    `[1, width]` behind a layer, numbered from 1, its read by the host included. Layers are timed by the number of rows
+    in a call; what a call costs besides its layers is apart, because an early-exit round makes many short ones.
     """
     if not isinstance(target, ModelAdapter) or target.context < CONTEXT + WIDTHS[-1]:
         return None
     known = _clocks.setdefault(target, {})
     if kind not in known:
-        known[kind] = _layers(target, test)
+        if target not in _layers:
+            _layers[target] = _timed_layers(target)
+        clock, state = _layers[target]
+        layer = max(1, target.n_layers // 4)
+        known[kind] = replace(clock, test_ns=_median(lambda: test(layer, state), TURNS))
     return known[kind]
 
 
-def _layers(target: ModelAdapter, test: Callable[[int, torch.Tensor], object]) -> Clock:
+def _timed_layers(target: ModelAdapter) -> tuple[Clock, torch.Tensor]:
+    """All but the test, and a row's last state `[1, width]` to make that with."""
     began = time.perf_counter()
-    whole, final, apart, tested = {}, {}, 0.0, 0.0
+    tokens, cache = [1 % target.vocab] * CONTEXT, target.new_cache(CONTEXT + WIDTHS[-1])
+    fill(target, cache, tokens)
+
+    def climbed(width: int, by_one: bool = False) -> tuple[int, torch.Tensor]:
+        """Nanoseconds of `width` rows through all layers, in one call or one call a layer; and their last states."""
+        rows = ForwardBatch(target, cache)
+        rows.add_line(tokens[:width])
+        for layer in range(1, target.n_layers) if by_one else ():
+            rows.climb(layer)
+        state = rows.climb(target.n_layers)
+        cache.follow(tokens)
+        return sum(call.dur_ns for call in rows.ledger), state
+
+    whole, final, apart = {}, {}, 0.0
     for width in WIDTHS:
         turns = TURNS if time.perf_counter() - began < SOON_S else 1
-        runs = [_climb(target, width, by_one=False) for _ in range(turns + 1)][1:]
+        runs = [climbed(width) for _ in range(turns + 1)][1:]
         whole[width] = median(took for took, _ in runs)
         state = runs[-1][1]
         final[width] = _median(lambda: target.logits(state)[0, 0].item(), turns)  # noqa: B023
         if width == 1:
-            apart = median(_climb(target, width, by_one=True)[0] for _ in range(turns))
-            layer = max(1, target.n_layers // 4)
-            tested = _median(lambda: test(layer, state[0]), turns)  # noqa: B023
+            apart = median(climbed(1, by_one=True)[0] for _ in range(turns))
+            row = state[0]
     pass_ns = max(0.0, (apart - whole[1]) / max(1, target.n_layers - 1))
     layer_ns = tuple(max(0.0, whole[width] - pass_ns) / target.n_layers for width in WIDTHS)
-    return Clock(WIDTHS, layer_ns, tuple(final[width] for width in WIDTHS), tested, pass_ns)
-
-
-def _climb(target: ModelAdapter, width: int, by_one: bool) -> tuple[int, torch.Tensor]:
-    """Nanoseconds of `width` rows through all layers, in one call or one call a layer; and their last states."""
-    tokens, cache = [1 % target.vocab] * CONTEXT, target.new_cache(CONTEXT + width)
-    fill(target, cache, tokens)
-    rows = ForwardBatch(target, cache)
-    rows.add_line([1 % target.vocab] * width)
-    for layer in range(1, target.n_layers) if by_one else ():
-        rows.climb(layer)
-    state = rows.climb(target.n_layers)
-    return sum(call.dur_ns for call in rows.ledger), state
+    return Clock(WIDTHS, layer_ns, tuple(final[width] for width in WIDTHS), 0.0, pass_ns), row
 
 
 def _median(action: Callable[[], object], turns: int) -> float:
