@@ -9,11 +9,13 @@ import pytest
 SCRIPT = "from specviz.engine.runtime import keep_freed_memory; print(keep_freed_memory())"
 
 BEGUN = """
-import torch
-from specviz import lean, load_pair
-torch.set_num_threads(2)
+from specviz import lean
 lean.begin_process(own=OWN)
-pair = load_pair(needs_draft=False)
+with lean.lean_start():
+    import torch
+    from specviz import load_pair
+    torch.set_num_threads(2)
+    pair = load_pair(needs_draft=False)
 loaded = torch.get_num_threads()
 pair.runtime.begin()
 print(loaded, torch.get_num_threads(), pair.runtime.threads)
@@ -41,6 +43,8 @@ def test_glibc_takes_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _said(script: str = SCRIPT) -> str:
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", script], env=paths, capture_output=True, text=True, check=True)
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "GOMP_SPINCOUNT": "0"}  # two threads, one works
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **paths}, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
