@@ -3,6 +3,7 @@ clocks stay apart.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +15,13 @@ from specviz import events as ev
 from specviz.cost.payoff import PositionChance, RoundCosts, payoff
 from specviz.runlog.fold import fold
 from specviz.view import Options, Player
-from specviz.view.blocks import Plot, twin
+from specviz.view.blocks import Block, Heat, Plot, Words, twin
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Clock, LanesModel
 from specviz.view.panels.lanes.payoff import PayPanel
-from specviz_app.figures.blocks import fig_plot
-from specviz_app.figures.lanes import (
-    confusion_rows,
-    fan_rows,
-    fig_confusion,
-    fig_fan,
-    fig_hrad,
-    fig_lanes,
-    fig_steps,
-    hrad_rows,
-    lane_rows,
-    lanes_alt,
-    step_rows,
-)
+from specviz.view.words.palette import colour
+from specviz_app.figures.blocks import fig_heat, fig_plot
+from specviz_app.figures.lanes import fig_lanes, lane_rows, lanes_alt
 from specviz_app.server.core import Settings
 from support.branch_trace import worked
 from support.traces import make_events, plain_run, write_trace
@@ -135,54 +125,59 @@ def test_the_clocks_are_never_mixed() -> None:
     assert spec(fig_lanes(measured))["layout"]["xaxis"]["title"]["text"] == "ms, measured clock"
 
 
+def plot(blocks: tuple[Block, ...]) -> Plot:
+    return next(block for block in blocks if isinstance(block, Plot))
+
+
 def test_confidence_stands_against_the_bound() -> None:
-    steps = lanes(0).steps
-    figure = spec(fig_steps(steps, "ε"))
-    traces = {t["name"]: t for t in figure["data"]}
-    assert traces["ε"]["y"][0] == 0.3
-    looked = [s for s in steps if s.branch is None]
-    assert traces["confidence"]["y"][: len(looked)] == [s.conf for s in looked] == [0.8, 0.6, 0.2]
-    assert traces["confidence"]["marker"]["symbol"][2] == "hourglass"
-    assert len(step_rows(steps)) == len(steps)
+    chart = plot(lanes(0).steps)
+    traces = {t["name"]: t for t in spec(fig_plot(chart))["data"]}
+    assert (traces["ε"]["y"][0], traces["ε"]["line"]["shape"]) == (0.3, "hv")
+    assert traces["confidence"]["y"] == [0.8, 0.6, 0.2]
+    assert traces["confidence"]["marker"]["color"][2] == colour("exit", False)  # there drafting stopped
+    assert twin(chart).column("stopped") == [False, False, True]
+    assert chart.words == f"3 looks; stopped at {chart.xs[2]}."
 
 
 def test_the_fan_shows_every_branch_and_the_survivor() -> None:
-    fan = lanes(0).fan
-    assert fan is not None
-    figure = spec(fig_fan(fan))
-    edges = {t["name"]: t["line"]["width"] for t in figure["data"] if t["mode"] == "lines"}
-    assert edges == {"b0": 1.5, "b1": 4, "b2": 1.5, "b3": 1.5}
-    assert [r["survivor"] for r in fan_rows(fan)] == [False, True, False, False]
-    clicks = {n for t in figure["data"] for n in t.get("customdata", [])}
-    assert clicks == set(range(2, 18))
+    chart = plot(lanes(0).fan)
+    (bars,) = spec(fig_plot(chart))["data"]
+    assert [name.split()[0] for name in bars["y"]] == ["b0", "▶b1", "b2", "b3"]
+    assert bars["x"] == [pytest.approx(math.exp(-1))] * 4
+    assert twin(chart).column("survivor") == [False, True, False, False]
+    assert all(len(str(words).split()) == 3 for words in twin(chart).column("goes on"))
 
 
 def test_the_classifier_shows_its_three_probabilities_and_what_became_true() -> None:
-    hrad = lanes(1).hrad
-    assert hrad is not None
-    figure = spec(fig_hrad(hrad))
-    assert [t["y"][0] for t in figure["data"]] == [0.04, 0.21, 0.75]
-    assert [t["marker"]["opacity"][0] for t in figure["data"]] == [0.45, 0.45, 1]
-    assert hrad_rows(hrad)[0]["class"] == 2
-    assert hrad.confusion is not None
-    heat = spec(fig_confusion(hrad))["data"][0]
-    assert heat["text"] == [[str(n) for n in row] for row in hrad.confusion]
-    assert [list(r.values())[1:] for r in confusion_rows(hrad)] == [list(row) for row in hrad.confusion]
+    blocks = lanes(1).hrad
+    assert [t["y"][0] for t in spec(fig_plot(plot(blocks)))["data"]] == [0.04, 0.21, 0.75]
+    assert any(isinstance(block, Words) and "s = 2" in block.text for block in blocks)
+    heat = next(block for block in blocks if isinstance(block, Heat))
+    texts = next(t for t in spec(fig_heat(heat))["data"] if t["name"] == "counts")["text"]
+    counts = [square.text for row in heat.squares for square in row]
+    assert texts == [f"<b>{n}</b>" for n in counts]
+    assert [int(n) for n in counts] == [0, 0, 0, 0, 0, 0, 0, 1, 0]
+    assert heat.right[2] == ("0 %", "1")
 
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tokens_are_never_markup(text: str, dark: bool) -> None:
     panel = lanes(0, text=text)
-    for figure in (fig_lanes(panel.chart, dark), fig_steps(panel.steps, "ε", dark), fig_fan(panel.fan, dark)):
+    charts = (fig_plot(plot(blocks), dark) for blocks in (panel.steps, panel.fan))
+    for figure in (fig_lanes(panel.chart, dark), *charts):
         plain = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b"):
             assert tag not in plain
 
 
 def test_nothing_is_a_reason_not_an_empty_axis() -> None:
-    for figure in (fig_lanes(None), fig_steps(()), fig_fan(None), fig_hrad(None), fig_confusion(None)):
-        assert spec(figure)["layout"]["annotations"][0]["text"]
+    assert spec(fig_lanes(None))["layout"]["annotations"][0]["text"]
+    player = Player(fold(make_events(shape="none", new_tokens=6)), animate=False)
+    panel = LanesPanel.of(player.frame(LanesPanel.choose(Options())))
+    assert panel is not None
+    for blocks in (panel.steps, panel.fan, panel.hrad):
+        assert all(block.text if isinstance(block, Words) else block.missing for block in blocks)  # type: ignore[union-attr]
 
 
 def test_the_curve_of_draft_lengths_has_its_band_its_best_and_the_measured_point() -> None:

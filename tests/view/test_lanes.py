@@ -8,6 +8,7 @@ import pytest
 from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.view import Cursor, Feed, Options, Run
+from specviz.view.blocks import Block, Plot, Words, twin
 from specviz.view.frame.steps import steps
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart, LaneBlock, LanesModel
@@ -131,52 +132,65 @@ def test_the_selected_node_is_the_block_under_the_cursor() -> None:
     assert chosen.blocks[chosen.cursor].at == wanted
 
 
+def column(blocks: tuple[Block, ...], head: str) -> list[Any]:
+    """What stands under a head of the table of the first chart."""
+    return twin(next(block for block in blocks if isinstance(block, Plot))).column(head)
+
+
+def said(blocks: tuple[Block, ...]) -> str:
+    """The words of blocks, and those in place of an empty chart."""
+    texts = (block.text if isinstance(block, Words) else getattr(block, "missing", "") for block in blocks)
+    return " ".join(filter(None, texts))
+
+
 def test_confidence_stands_against_its_bound() -> None:
-    looks = lanes(branched(), 0).steps
-    assert [step.stopped for step in looks] == [False, False, True]
-    assert [step.bound for step in looks] == [0.3] * 3
-    assert looks[2].text == ".200 < .300"
-    assert looks[2].node is None
-    assert [step.fate for step in looks[:2]] == ["became text", "became text"]
+    panel = lanes(branched(), 0)
+    assert panel.bounded
+    assert column(panel.steps, "stopped") == [False, False, True]
+    assert column(panel.steps, "bound") == [0.3] * 3
+    assert column(panel.steps, "")[2] == ".200 < .300"
+    assert column(panel.steps, "token")[2] == "stop"
+    assert column(panel.steps, "what became of it")[:2] == ["became text", "became text"]
 
 
 def test_the_fan_tells_k_mass_and_survivor() -> None:
     run = branched()
     fan = lanes(run, 0).fan
-    assert fan is not None
-    assert fan.k_text.endswith("= 4")
-    assert (fan.token, fan.mass) == ("a", 0.75)
-    assert "Hit: the target took a" in fan.words
-    assert "unsure" in fan.reason
-    early = lanes(run, 0, phase=Phase.VERIFY).fan
-    assert early is not None
-    assert (early.token, early.mass) == (None, None), "the match is not told before the verdict"
-    rejected = lanes(run, 1).fan
-    assert rejected is not None
-    assert (rejected.token, rejected.mass) == (None, None)
-    assert "every branch hangs on nothing" in rejected.words
-    missed = lanes(run, 2).fan
-    assert missed is not None
-    assert f"Miss: the target took {missed.token}" in missed.words.replace("“", "").replace("”", "")
-    assert "no branch begins with" in missed.words
+    words = said(fan)
+    assert "⌋) = 4 · " in words
+    assert "p of branches 75 %" in words
+    assert "Hit: the target took a" in words
+    assert "unsure" in words
+    early = said(lanes(run, 0, phase=Phase.VERIFY).fan)
+    assert "Branches leave" in early
+    assert "the target took" not in early, "the match is not told before the verdict"
+    assert "p of branches" not in early
+    rejected = said(lanes(run, 1).fan)
+    assert "p of branches" not in rejected
+    assert "every branch hangs on nothing" in rejected
+    missed = said(lanes(run, 2).fan)
+    match = run.rounds[2].first(ev.Match)
+    assert match is not None
+    assert match.token is not None
+    assert f"Miss: the target took {run.word(match.token)}" in missed.replace("“", "").replace("”", "")
+    assert "no branch begins with" in missed
 
 
 def test_no_room_for_branches_is_no_rollback() -> None:
     run = branched()
     fork = run.rounds[1].every(ev.Fork)[0]
     fork.k, fork.reason = 0, "cap"
-    fan = lanes(run, 1).fan
-    assert fan is not None
-    assert "length limit" in fan.words
-    assert "rejected" not in fan.words
+    fan = said(lanes(run, 1).fan)
+    assert "length limit" in fan
+    assert "rejected" not in fan
 
 
 def test_the_classifiers_answer_and_its_source() -> None:
     calls = [lanes(branched(), index).hrad for index in range(3)]
-    assert [call.calls[0].s for call in calls if call is not None] == [1, 2, 0]
-    assert calls[2] is not None
-    assert calls[2].calls[0].probs == (0.9, 0.05, 0.05)
-    assert "nothing" in calls[2].calls[0].words
+    assert [f"s = {s}" in said(call) for s, call in zip((1, 2, 0), calls, strict=True)] == [True] * 3
+    chances = next(block for block in calls[2] if isinstance(block, Plot))
+    assert [curve.ys for curve in chances.curves] == [(0.9,), (0.05,), (0.05,)]
+    assert "nothing" in said(calls[2])
 
 
 def test_words_of_blocks() -> None:
@@ -254,7 +268,7 @@ def test_a_self_drafting_round_has_fates_but_no_modelled_clock() -> None:
     panel = lanes(run, cut, clock="model")
     assert panel.chart is not None
     assert "own prediction on screen Layers" in (panel.chart.missing or "")
-    fates = [step.fate for step in panel.steps]
+    fates = column(panel.steps, "what became of it")
     kept = run.rounds[cut].end
     assert kept is not None
     assert fates.count("became text") == kept.n_accepted

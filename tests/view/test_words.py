@@ -9,7 +9,8 @@ from specviz import events as ev
 from specviz.runlog.fold import fold
 from specviz.trace import read_events
 from specviz.view import ROOT, Options, Player
-from specviz.view.panels.lanes.text import conf_steps
+from specviz.view.blocks import Plot
+from specviz.view.panels.lanes.text import steps
 from specviz.view.words import palette
 from specviz.view.words.palette import CLOSING, Phase
 from support.recordings import RECORDINGS
@@ -238,8 +239,9 @@ def test_places_behind_a_confidence_bound_name_it_and_no_budget() -> None:
     assert words(run, 2) == f"Filled with those before it, and not verified: the draft ended 1 place before it{behind}"
     assert panel(run, 1).otherwise == "verified with a bound of .194"
     assert panel(run, 2).otherwise is None
-    (look,) = conf_steps(run, run.rounds[0], {})
-    assert (look.node, look.shown, look.mark) == (1, run.word(filled[1].token), "exit")
+    looks, *_ = steps(run, run.rounds[0], {})
+    assert isinstance(looks, Plot)
+    assert (looks.xs, looks.curves[0].marks) == ((f"{filled[1].pos} {run.word(filled[1].token)}",), ("exit",))
 
 
 @pytest.mark.parametrize(

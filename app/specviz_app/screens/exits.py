@@ -1,6 +1,5 @@
 """Early exit: who climbed how far in a round and what the heads said; the run as a whole."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,10 +11,8 @@ from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import run_blocks
 from specviz.view.panels.lanes.build import LanesPanel
-from specviz.view.panels.lanes.model import ConfStep
 from specviz.view.words.labels import LAYERS_PASSED
 from specviz_app.figures import exits as of_round
-from specviz_app.figures import lanes as of_lanes
 from specviz_app.figures.blocks import table_rows
 from specviz_app.screens import exits_replay
 from specviz_app.ui import around, blocks, closed, parts, state
@@ -35,7 +32,7 @@ def _body(viewer: Viewer, dark: bool) -> None:
         (_run if shown == _PARTS[1] else _round)(viewer, model, dark)
         lanes = LanesPanel.of(frame)
         if shown == _PARTS[0] and lanes is not None and _looked(frame):
-            _looks(lanes.steps, dark)
+            blocks.show(lanes.steps, dark)
 
 
 def _round(viewer: Viewer, model: LayersModel, dark: bool) -> None:
@@ -64,14 +61,6 @@ def _round(viewer: Viewer, model: LayersModel, dark: bool) -> None:
     with right:
         blocks.show(() if model.cell is None else (model.cell.heads, Words(model.cell.heads.words)), dark)
     _parts(viewer, model, heat, dark)
-
-
-def _looks(steps: Sequence[ConfStep], dark: bool) -> None:
-    """Drafters of their own law (an adapter, skipped sublayers) say how sure they were of every draft."""
-    st.subheader("Confidence of every draft", help="drafting stops at a token whose confidence is below the bound")
-    stopped = [s.shown for s in steps if s.stopped]
-    alt = f"{len(steps)} drafts; stopped at {', '.join(stopped) or 'none'}."
-    parts.plot(of_lanes.fig_steps(steps, "τ", dark), "layers-looks", alt, of_lanes.step_rows(steps))
 
 
 def _what_tau(viewer: Viewer, heat: HeatMap) -> None:
@@ -174,8 +163,7 @@ def _go(viewer: Viewer, place: Destination) -> None:
 def _looked(frame: Frame) -> bool:
     """Whether layers of the target drafted without a climb, and said how sure they were; others say it on Lanes."""
     lanes = LanesPanel.of(frame)
-    looked = lanes is not None and any(step.bound is not None for step in lanes.steps)
-    return looked and ExitsPanel.id not in frame.unfit
+    return lanes is not None and lanes.bounded and ExitsPanel.id not in frame.unfit
 
 
 def _lacks(frame: Frame) -> str:

@@ -4,10 +4,8 @@ draft length would pay.
 
 import streamlit as st
 
-from specviz.numerals import percent
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Chart, Clock, LanesModel
-from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.palette import BLOCKS
 from specviz_app.figures import lanes as draw
 from specviz_app.ui import around, blocks, closed, parts, state
@@ -40,10 +38,10 @@ def _body(viewer: Viewer, dark: bool) -> None:
     model = LanesPanel.of(frame)
     if model is None:
         return
-    if shown == _PARTS[2]:
-        _pay(model, dark)
+    if shown == _PARTS[0]:
+        _lanes(viewer, model, dark)
     else:
-        (_branches if shown == _PARTS[1] else _lanes)(viewer, model, dark)
+        (_branches if shown == _PARTS[1] else _pay)(model, dark)
 
 
 def _lanes(viewer: Viewer, model: LanesModel, dark: bool) -> None:
@@ -84,60 +82,11 @@ def _choose(viewer: Viewer, chart: Chart) -> None:
     around.choice(viewer, "Stretch", "lanes-block", named, here, take)
 
 
-def _branches(viewer: Viewer, model: LanesModel, dark: bool) -> None:
+def _branches(model: LanesModel, dark: bool) -> None:
     """How the round drafted: what it looked at, where it branched, what the classifier said."""
-    if model.missing is not None and not model.steps and model.fan is None:
+    if model.missing is not None:
         closed.say(model.missing, LanesPanel)
-        return
-    st.subheader(
-        "Confidence before every token",
-        help="Drafting stops before a token whose confidence lies below the "
-        "bound. Circles: the line that is drafted first; diamonds: branches.",
-    )
-    stopped = [s.shown for s in model.steps if s.stopped]
-    alt = f"{len(model.steps)} looks; stopped at {', '.join(stopped) or 'none'}."
-    parts.plot(draw.fig_steps(model.steps, _bound(viewer), dark), "lanes-steps", alt, draw.step_rows(model.steps))
-    if not model.steps:
-        parts.say(model.steps_missing)
-    st.subheader(
-        "Branches",
-        help="The draft goes on beside the target's pass, on several first tokens at once: the "
-        "one the target takes survives.",
-    )
-    fan = model.fan
-    if fan is None:
-        parts.say(model.fan_missing or "No branches in this round.")
-    else:
-        parts.plot(draw.fig_fan(fan, dark), "lanes-fan", fan.words, draw.fan_rows(fan))
-        parts.say(fan.words)
-        mass = "" if fan.mass is None else f"{BRANCH_MASS} {percent(fan.mass)}"
-        st.caption(parts.plain(" · ".join(filter(None, (fan.k_text, f"rule {fan.rule}", mass, fan.memory)))))
-    _hrad(model, dark)
-
-
-def _bound(viewer: Viewer) -> str:
-    """The bound by its symbol in the method's papers."""
-    return viewer.player.run.method_traits.threshold_symbol or "bound"
-
-
-def _hrad(model: LanesModel, dark: bool) -> None:
-    if model.hrad is None:
-        return
-    left, right = st.columns(2, gap="large")
-    with left:
-        st.subheader(
-            "H-RAD",
-            help="A small classifier that reads the target's hidden state: draft nothing, until the "
-            "draft is unsure, or keep all.",
-        )
-        calls_words = " ".join(call.words for call in model.hrad.calls) or model.hrad.words
-        parts.plot(draw.fig_hrad(model.hrad, dark), "lanes-hrad", calls_words, draw.hrad_rows(model.hrad))
-        parts.say(calls_words)
-    with right:
-        st.subheader("H-RAD over the run", help="what was said against what turned out, where that is known")
-        words = model.hrad.words
-        parts.plot(draw.fig_confusion(model.hrad, dark), "lanes-confusion", words, draw.confusion_rows(model.hrad))
-        parts.say(words)
+    blocks.show((*model.steps, *model.fan, *model.hrad), dark)
 
 
 def _pay(model: LanesModel, dark: bool) -> None:

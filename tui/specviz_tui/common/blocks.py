@@ -156,7 +156,7 @@ def _bars(block: Plot, painter: Painter, cells: int) -> list[Text]:
     several = len(block.curves) > 1
     label = max(label, min(cell_len(block.axis), WIDEST_TEXT // 2)) if several else label
     heads = [curve.name if several else "" for curve in block.curves]
-    behind = [*block.notes, *(f"n {n}" for curve in block.curves for n in curve.ns), ""] if not several else [""]
+    behind = [*block.notes, *(f"n {n}" for curve in block.curves for n in curve.ns if not several), ""]
     rest = cells - label - 5 - sum(max(width, 1) + 3 for width in widest) - max(map(cell_len, behind))
     room = max(LEAST_BAR, min(WIDEST_BAR, rest // len(block.curves)))
     lines = []
@@ -174,7 +174,7 @@ def _bars(block: Plot, painter: Painter, cells: int) -> list[Text]:
             line.append(_interval_bar(curve, at, tops[k], room), style=painter.tint(mark)).append("  ")
             if not several and curve.ns:
                 line.append(f"n {curve.ns[at]}", style=FAINT)
-        line.append(block.notes[at] if block.notes and not several else "", style=FAINT)
+        line.append(block.notes[at] if block.notes else "", style=FAINT)
         line.rstrip()
         lines.append(line)
     for line in lines:

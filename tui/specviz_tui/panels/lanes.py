@@ -1,6 +1,6 @@
 """Screen 3: the lanes of target, draft and branches over time, and below them what the chosen block was for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rich.text import Text
 from textual import events
@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.reactive import reactive
 
+from specviz.view.blocks import Block
 from specviz.view.frame.frame import Frame
 from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import CLOCKS, Chart, LaneBlock, LaneOptions, LanesModel
@@ -66,12 +67,12 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         yield LaneChart(self.pick).data_bind(PanelPane.frame)
         with Horizontal(id="lane-parts"):
             yield self.box(views.block, "Block", "lane-block")
-            yield self.box(views.steps, "Confidence against the bound", "lane-steps")
-            yield self.box(views.fan, "Branches", "lane-fan")
+            yield self.box(_blocks(lambda model: model.steps), "Confidence against the bound", "lane-steps")
+            yield self.box(_blocks(lambda model: model.fan), "Branches", "lane-fan")
         with Horizontal(id="lane-runs"):
             yield self.box(views.over_run, "The run, and H-RAD", "lane-run")
         with Horizontal(id="lane-pays"):
-            yield self.box(_pay, "Would another length pay", "lane-pay")
+            yield self.box(_blocks(lambda model: model.pay or ()), "Would another length pay", "lane-pay")
 
     def put_parts(self) -> None:
         """A class says which part is seen; on a narrow screen it may be another one."""
@@ -121,8 +122,8 @@ class LanesPane(PartedPane[LaneOptions, LanesModel]):
         self.choose(block.nodes[0] if block.nodes else None, index=away, tree=True, block=None)
 
 
-def _pay(model: LanesModel, painter: Painter, cells: int) -> Text:
-    return painted(model.pay or (), painter, cells)
+def _blocks(part: Callable[[LanesModel], Iterable[Block]]) -> Callable[[LanesModel, Painter, int], Text]:
+    return lambda model, painter, cells: painted(part(model), painter, cells)
 
 
 class LaneChart(FrameWidget):

@@ -9,74 +9,12 @@ from dataclasses import dataclass
 from rich.style import Style
 from rich.text import Text
 
-from specviz.numerals import number, percent, prob
-from specviz.text import clip, pad
-from specviz.view.panels.lanes.model import Chart, ClassifierView, LaneBlock, LanesModel
+from specviz.text import clip
+from specviz.view.panels.lanes.model import Chart, LaneBlock, LanesModel
 from specviz.view.words import palette
-from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.numbers import seconds
-from specviz.view.words.palette import glyph
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, facts, sentence
-
-TOKEN = 11
-IN_BRANCH = "No bound here: in a branch nothing stops drafting; its tokens are cut once the branch has survived."
-NO_BOUND = "This method drafts on however unsure the draft model is."
-NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
-
-
-def steps(model: LanesModel, painter: Painter, width: int) -> Text:
-    """A line a drafted token: fate, token, bar of its confidence with the bound as a bar line, and the comparison."""
-    if not model.steps:
-        return Text("\n").join(sentence(model.steps_missing, width, FAINT))
-    cells = max(4, min(20, width - TOKEN - 24))
-    lines = []
-    for step in model.steps:
-        line = Text(no_wrap=True).append(f"{glyph(step.mark)} ", style=painter.tint(step.mark))
-        line.append(pad(clip(step.shown, TOKEN), TOKEN), style=STRONG if step.stopped else PLAIN)
-        line.append(f"{'' if step.branch is None else f'b{step.branch}':<3}", style=FAINT)
-        track = list(bar(step.conf, cells))
-        if step.bound is not None:
-            track[min(cells - 1, int(step.bound * cells))] = "┃"
-        line.append("".join(track), style=painter.tint("rejected" if step.stopped else "drafted"))
-        line.append(f" {step.text}", style=STRONG if step.stopped else FAINT)
-        entropy = "" if step.entropy is None else f"entropy {number(step.entropy)}"
-        _where_it_fits(line, width, step.fate, f"position {step.pos}", entropy)
-        lines.append(line)
-        lines[-1].truncate(width, overflow="ellipsis")
-    if model.steps and all(step.bound is None for step in model.steps):
-        lines += sentence(IN_BRANCH if model.steps[0].branch is not None else NO_BOUND, width, FAINT)
-    return Text("\n").join(lines)
-
-
-def _where_it_fits(line: Text, width: int, *words: str) -> None:
-    """Add what a wide window has room for, the first words first."""
-    for word in filter(None, words):
-        if line.cell_len + len(word) + 2 <= width:
-            line.append(f"  {word}", style=FAINT)
-
-
-def fan(model: LanesModel, painter: Painter, width: int) -> Text:
-    """k and why, then a line a branch: q of its first token, the tokens behind, ▶ the one that survived."""
-    fan_view = model.fan
-    if fan_view is None:
-        return Text("\n").join(sentence(model.fan_missing, width, FAINT))
-    lines = [Text(fan_view.k_text, style=STRONG)]
-    if fan_view.mass is not None:
-        line = Text(f"{BRANCH_MASS} ", style=FAINT).append(percent(fan_view.mass), style=STRONG).append(" ")
-        lines.append(line.append(bar(fan_view.mass, max(4, min(16, width - 22))), style=painter.tint("bonus")))
-    for branch in fan_view.branches:
-        line = Text(no_wrap=True).append("▶" if branch.survivor else " ", style=painter.tint("accepted"))
-        line.append(f"b{branch.branch} {glyph(branch.mark)} ", style=painter.tint(branch.mark))
-        line.append(pad(clip(branch.shown, TOKEN), TOKEN), style=STRONG if branch.survivor else PLAIN)
-        line.append(f" q {prob(branch.q):<4} ", style=FAINT).append(bar(branch.q, 5), style=painter.tint("drafted"))
-        for token in branch.tokens:
-            line.append(f" {token.shown}", style=painter.tint(token.mark))
-        _where_it_fits(line, width, *dict.fromkeys((branch.fate, *(token.fate for token in branch.tokens))))
-        line.truncate(width, overflow="ellipsis")
-        lines.append(line)
-    lines += sentence(fan_view.words, width)
-    lines += sentence(fan_view.memory, width, FAINT) if fan_view.memory else []
-    return Text("\n").join(lines)
+from specviz_tui.common.blocks import painted
+from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, facts, sentence
 
 
 def block(model: LanesModel, painter: Painter, width: int) -> Text:
@@ -88,33 +26,9 @@ def block(model: LanesModel, painter: Painter, width: int) -> Text:
     return Text("\n").join([title, *sentence(block_view.words, width), Text(""), *facts(block_view.rows, width)])
 
 
-def _hrad(view: ClassifierView | None, painter: Painter, width: int) -> Text:
-    """Probabilities of the three answers, and how often the classifier was right."""
-    if view is None:
-        return Text("\n").join(sentence(NO_HRAD, width, FAINT))
-    lines = []
-    for call in view.calls:
-        lines.append(Text(f"{call.stage}: s = {call.s}, {call.words} ({call.source})", style=STRONG))
-        for s, chance in enumerate(call.probs or ()):
-            line = Text(f"  s {s} {prob(chance):>4} ", style=STRONG if s == call.s else FAINT, no_wrap=True)
-            lines.append(line.append(bar(chance, max(4, min(20, width - 12))), style=painter.tint("exit")))
-    if view.confusion is not None:
-        lines.append(Text("said ↓ true →     0     1     2   precision", style=FAINT))
-        for predicted, row in enumerate(view.confusion):
-            total = sum(row)
-            cells = "".join(f"{count:>6}" for count in row)
-            lines.append(
-                Text(
-                    f"  s {predicted}        {cells}   {percent(row[predicted] / total) if total else '—'}",
-                    no_wrap=True,
-                )
-            )
-    return Text("\n").join([*lines, *sentence(view.words, width, FAINT)])
-
-
 def over_run(model: LanesModel, painter: Painter, width: int) -> Text:
     """The run on this clock, then the classifier."""
-    return Text("\n").join([*facts(model.summary, width), Text(""), _hrad(model.hrad, painter, width)])
+    return Text("\n").join([*facts(model.summary, width), Text(""), painted(model.hrad, painter, width)])
 
 
 LABEL, NOTE, BRANCHES = 15, 27, 6  # cells of a lane's name and of its text; most branch lanes

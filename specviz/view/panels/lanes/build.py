@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
+from specviz.events import DraftStep
 from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
+from specviz.view.blocks import Words
 from specviz.view.frame.parts import WhyRow
 from specviz.view.frame.steps import Moment
 from specviz.view.panels import CachedValue, Panel, PanelContext
 from specviz.view.panels.lanes.blocks import LaneBlockBuilder, LanePiece, RunFacts, measured, modelled
 from specviz.view.panels.lanes.model import Arrow, Chart, Clock, Lane, LaneBlock, LaneOptions, LanesModel, RoundSpan
 from specviz.view.panels.lanes.payoff import PayPanel, pay_panel
-from specviz.view.panels.lanes.text import Fates, block_info, conf_steps, fan, hrad, sequence, voids
+from specviz.view.panels.lanes.text import Fates, block_info, fan, hrad, sequence, steps, voids
 from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.numbers import seconds
 from specviz.view.words.palette import Phase
@@ -33,7 +35,7 @@ _NUMBERS = (  # name, label, kind
     ("block_efficiency", "tokens a pass", "number"),
     ("branch_mass", BRANCH_MASS, "percent"),
 )
-_NO_STEPS = "nothing drafted in this round"
+_NOTHING = Words("nothing drafted in this round")
 _NO_ROLLBACK = ("branch_lost", "trimmed")  # what a hit leaves behind
 
 
@@ -92,15 +94,14 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
         clock = options.clock
         chart = self._chart(record, clock, now, judged, scene.selected, options.block)
         drafted = now.phase > Phase.ROOT
-        there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else None
+        there = fan(self.run, record, fates, judged) if now.phase >= Phase.VERIFY else ()
         return LanesModel(
             missing=None,
             chart=chart,
-            steps=conf_steps(self.run, record, fates) if drafted else (),
-            steps_missing=_NO_STEPS,
-            fan=there,
-            fan_missing="" if there else self._no_fan(record, now),
-            hrad=hrad(record, metrics) if drafted else None,
+            steps=steps(self.run, record, fates) if drafted else (_NOTHING,),
+            bounded=drafted and any(look.bound is not None for look in record.every(DraftStep)),
+            fan=there or (self._no_fan(now),),
+            hrad=hrad(record, metrics) if drafted else (),
             block=self._block(chart, fates, judged, record.index),
             summary=self._summary(clock, metrics),
             pay=self._pay.of(
@@ -258,11 +259,11 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             return "Recorded with --level none: no passes, no tokens. Record again with --level summary or full."
         return None
 
-    def _no_fan(self, record: RoundRecord, now: Moment) -> str:
+    def _no_fan(self, now: Moment) -> Words:
         method = self.run.header.method if self.run.header else ""
         if self.run.method_traits.pipelined:
-            return "no branch point in this round yet" if now.phase < Phase.VERIFY else "no branch point in this round"
-        return f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does"
+            return Words(f"no branch point in this round{' yet' if now.phase < Phase.VERIFY else ''}")
+        return Words(f"{method} drafts no branches beside the target's pass; specviz run --method specbranch does")
 
     def _summary(self, clock: Clock, metrics: "Metrics | None") -> tuple[WhyRow, ...]:
         rows = [_row(metrics, name, label, kind) for name, label, kind in _NUMBERS]

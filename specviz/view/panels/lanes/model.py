@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from specviz.runlog.run import Mark
+from specviz.view.blocks import Block
 from specviz.view.frame.frame import PanelOptions
 from specviz.view.frame.parts import WhyRow
 from specviz.view.words.palette import BlockKind
@@ -120,86 +121,6 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfStep:
-    """A look before a token was drawn: its confidence against the bound below which drafting stops."""
-
-    pos: int
-    branch: int | None
-    node: int | None  # None: it stopped, nothing was drawn; where a block was filled all the same, the token there
-    shown: str
-    conf: float | None
-    bound: float | None
-    stopped: bool
-    mark: Mark
-    fate: str
-    text: str  # ".72 ≥ .30"; ".72" where there is no bound
-    entropy: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneBranchToken:
-    """A token of a branch behind its first."""
-
-    node: int
-    shown: str
-    conf: float | None
-    mark: Mark
-    fate: str
-
-
-@dataclass(frozen=True, slots=True)
-class BranchView:
-    """A branch of the fan. `q`: its first token in the draft law."""
-
-    branch: int
-    node: int
-    shown: str
-    q: float | None
-    rank: int
-    kind: str  # "top", "drawn"
-    survivor: bool
-    fate: str
-    mark: Mark
-    tokens: tuple[LaneBranchToken, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fan:
-    """Where branches left the pending tokens, and which the target's token took."""
-
-    pos: int
-    conf: float | None
-    k_text: str  # "k = max(1, ⌊6·(1 − .72)⌋) = 1"
-    reason: str
-    rule: str
-    mass: float | None  # p(B): the target's share of all branch tokens
-    token: str | None  # what the target took; None: the match was not reached
-    branches: tuple[BranchView, ...]
-    memory: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class HradCall:
-    """One answer to: draft nothing (0), until unsure (1), all (2)?"""
-
-    stage: str
-    s: int
-    probs: tuple[float, ...] | None
-    source: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifierView:
-    """The classifier in this round, and over the run: rows said, columns true."""
-
-    calls: tuple[HradCall, ...]
-    confusion: tuple[tuple[int, ...], ...] | None
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class BlockInfo:
     """The block under the cursor, in numbers and in words."""
 
@@ -212,15 +133,18 @@ class BlockInfo:
 
 @dataclass(frozen=True, slots=True)
 class LanesModel:
-    """Everything about lanes at one moment. `missing`: why there is nothing at all."""
+    """Everything about lanes at one moment. `missing`: why there is nothing at all.
+
+    `steps`: how sure the draft was before every token, `bounded`: whether a bound stops it; `fan`: where branches left
+    the pending tokens, and which the target's token took; `hrad`: what the classifier said, here and over the run.
+    """
 
     missing: str | None
     chart: Chart | None = None
-    steps: tuple[ConfStep, ...] = ()
-    steps_missing: str = ""
-    fan: Fan | None = None
-    fan_missing: str = ""
-    hrad: ClassifierView | None = None
+    steps: tuple[Block, ...] = ()
+    bounded: bool = False
+    fan: tuple[Block, ...] = ()
+    hrad: tuple[Block, ...] = ()
     block: BlockInfo | None = None
     summary: tuple[WhyRow, ...] = ()  # run-level numbers of this clock
     pay: "PayPanel | None" = None  # tokens a second by draft length, from what was measured

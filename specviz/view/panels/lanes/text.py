@@ -1,29 +1,21 @@
-"""The block under the cursor of screen *Lanes*: what it verified or fed, what became of it, what it cost."""
+"""What screen *Lanes* says of a round: how sure the draft was, where it branched, what the classifier said; and of the
+block under the cursor what it verified or fed, what became of it, what it cost.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from specviz.events import DraftStep, Fork, Match, Node, Posterior, Rollback, Settle, Signal
+from specviz.events import DraftStep, Fork, Match, Posterior, Rollback, Settle, Signal
 from specviz.events import prob as linear
-from specviz.numerals import UNKNOWN, percent, plural, prob
+from specviz.numerals import UNKNOWN, number, percent, plural, prob
 from specviz.runlog.fold import Run
 from specviz.runlog.run import Mark, RoundRecord
 from specviz.text import quoted
+from specviz.view.blocks import Block, Cell, Heat, Plot, PlotCurve, Square, TableBlock, Words
 from specviz.view.frame.parts import WhyRow
 from specviz.view.panels.lanes.blocks import RunFacts
-from specviz.view.panels.lanes.model import (
-    FATES,
-    BlockInfo,
-    BranchView,
-    ClassifierView,
-    Clock,
-    ConfStep,
-    Fan,
-    Fate,
-    HradCall,
-    LaneBlock,
-    LaneBranchToken,
-)
+from specviz.view.panels.lanes.model import FATES, BlockInfo, Clock, Fate, LaneBlock
+from specviz.view.words.labels import BRANCH_MASS
 from specviz.view.words.numbers import apart, seconds
 
 if TYPE_CHECKING:
@@ -42,6 +34,19 @@ _NO_ROOM = {
     "cap": "the length limit leaves no room behind what is drafted",
 }
 _SAID = {0: "draft nothing: the target will reject", 1: "draft until unsure", 2: "draft it all"}
+_CLASSES = ("draft nothing", "until unsure", "keep all")
+_CLASS_MARKS: tuple[Mark, ...] = ("rejected", "recovered", "accepted")
+_STEP_HEADS = ("position", "branch", "token", "confidence", "bound", "", "stopped", "what became of it", "entropy")
+_FAN_HEADS = ("branch", "token", "q", "rank", "how", "survivor", "what became of it", "goes on")
+_FAN_HELP = (
+    "The draft goes on beside the target's pass, on several first tokens at once: the one the target takes survives."
+)
+_HRAD_HELP = (
+    "A small classifier that reads the target's hidden state: draft nothing, until the draft is unsure, or keep all."
+)
+_IN_BRANCH = "No bound here: in a branch nothing stops drafting; its tokens are cut once the branch has survived."
+_NO_BOUND = "This method drafts on however unsure the draft model is."
+_NO_HRAD = "No classifier in this method: specbranch asks one how far to draft."
 _SOURCES = {"hrad": "H-RAD", "fallback": "no classifier: until unsure", "forced": "forced by the knob signal"}
 
 
@@ -50,15 +55,71 @@ def marked(fate: Fate | None) -> tuple[Mark, str]:
     return FATES[fate] if fate is not None else ("drafted", "not settled yet")
 
 
-def conf_steps(run: Run, record: RoundRecord, fates: Fates) -> tuple[ConfStep, ...]:
+def steps(run: Run, record: RoundRecord, fates: Fates) -> tuple[Block, ...]:
+    """How sure the draft was before every token of a round, line by line of its drafting, against the bound."""
+    looks = sorted(_looks(record), key=lambda look: (-1 if look.branch is None else look.branch, look.pos))
+    names, marks, texts, notes, rows = [], [], [], [], []
+    for look in looks:
+        mark, shown, text, fate = _look(run, record, look, fates)
+        names.append(f"{'' if look.branch is None else f'b{look.branch} '}{look.pos} {shown}")
+        marks.append(mark)
+        texts.append(text)
+        notes.append(fate + ("" if look.entropy is None else f", entropy {number(look.entropy)}"))
+        rows.append(
+            (
+                Cell(str(look.pos), look.pos),
+                Cell("" if look.branch is None else str(look.branch), look.branch),
+                Cell(shown),
+                Cell(prob(look.conf), look.conf),
+                Cell(prob(look.bound), look.bound),
+                Cell(text),
+                Cell("yes" if look.stopped else "", look.stopped),
+                Cell(fate),
+                Cell(number(look.entropy), look.entropy),
+            )
+        )
+    curves = [PlotCurve("confidence", tuple(look.conf for look in looks), texts=tuple(texts), marks=tuple(marks))]
+    bounded = any(look.bound is not None for look in looks)
+    if bounded:
+        bounds = tuple(look.bound for look in looks)
+        curves.append(PlotCurve(run.method_traits.threshold_symbol or "bound", bounds, "exit", "step"))
+    stopped = ", ".join(name for name, look in zip(names, looks, strict=True) if look.stopped)
+    plot = Plot(
+        "lanes-steps",
+        "Confidence before every token",
+        "token",
+        tuple(names),
+        tuple(curves),
+        "share",
+        help="Drafting stops before a token whose confidence lies below the bound.",
+        words=f"{plural(len(looks), 'look')}; stopped at {stopped or 'none'}.",
+        missing="" if looks else "nothing drafted in this round",
+        notes=tuple(notes),
+        table=TableBlock("lanes-steps", _STEP_HEADS, tuple(rows)),
+    )
+    if not looks or bounded:
+        return (plot,)
+    return plot, Words(_IN_BRANCH if looks[0].branch is not None else _NO_BOUND)
+
+
+def _looks(record: RoundRecord) -> list[DraftStep]:
     """The looks of a round; for a drafter that records none, the confidence of each drafted token."""
-    looks = record.every(DraftStep)
-    if looks:
-        return tuple(_look(run, record, look, fates) for look in looks)
-    return tuple(_plain(run, node, fates) for node in record.nodes.values() if node.kept)
+    return record.every(DraftStep) or [
+        DraftStep(
+            r=record.r,
+            pos=node.pos,
+            branch=node.branch,
+            node=node.node,
+            conf=linear(node.log_conf),  # type: ignore[arg-type]  # None where it was not recorded
+            entropy=node.entropy_q,
+        )
+        for node in record.nodes.values()
+        if node.kept
+    ]
 
 
-def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfStep:
+def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> tuple[Mark, str, str, str]:
+    """Mark, token, comparison with the bound, and what became of the token."""
     node = record.query.nodes.get(look.node) if look.node is not None else None
     mark, fate = marked(fates.get(look.node)) if look.node is not None else ("exit", "stopped here: nothing was drawn")
     if look.stopped and node is None:
@@ -66,82 +127,67 @@ def _look(run: Run, record: RoundRecord, look: DraftStep, fates: Fates) -> ConfS
             (n for n in record.nodes.values() if not n.kept and (n.pos, n.branch) == (look.pos, look.branch)), None
         )
         fate = fate if node is None else "stopped here: filled with those before it, and not verified"
-    if look.bound is None:
-        text = prob(look.conf)
-    else:
+    text = prob(look.conf)
+    if look.bound is not None:
         conf, bound = apart(look.conf, look.bound)
         text = f"{conf} {'≥' if look.conf >= look.bound else '<'} {bound}"
-    return ConfStep(
-        look.pos,
-        look.branch,
-        look.node if node is None else node.node,
-        run.word(node.token) if node else "stop",
-        look.conf,
-        look.bound,
-        look.stopped,
-        mark,
-        fate,
-        text,
-        look.entropy,
-    )
-
-
-def _plain(run: Run, node: Node, fates: Fates) -> ConfStep:
-    mark, fate = marked(fates.get(node.node))
-    conf = linear(node.log_conf) if node.log_conf is not None else None
-    text = prob(conf)
-    return ConfStep(
-        node.pos, node.branch, node.node, run.word(node.token), conf, None, False, mark, fate, text, node.entropy_q
-    )
+    return mark, run.word(node.token) if node else "stop", text, fate
 
 
 # The fan --------------------------------------------------------------------------------------------------------------
 
 
-def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> Fan | None:
-    """The branch point of a round; None when it has none."""
-    fork = next(iter(record.every(Fork)), None)
+def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> tuple[Block, ...]:
+    """The branch point of a round: every branch by how likely the draft held its first token, ▶ the one that survived;
+    nothing of a round without one.
+    """
+    fork, match = record.first(Fork), record.first(Match) if judged else None
     if fork is None:
-        return None
-    match = next(iter(record.every(Match)), None) if judged else None
-    branches = tuple(_branch(run, record, fork, born, match, fates) for born in fork.branches)
+        return ()
+    names, chances, marks, notes, rows = [], [], [], [], []
+    for born in fork.branches:
+        survivor = match is not None and match.branch == born.branch
+        later = [node for node in record.nodes.values() if node.branch == born.branch and node.node != born.node]
+        later.sort(key=lambda node: node.pos)
+        goes_on = " ".join(run.word(node.token) for node in later)
+        mark, fate = marked(fates.get(born.node))
+        marks.append(mark)
+        names.append(f"{'▶' if survivor else ''}b{born.branch} {run.word(born.token)}")
+        chances.append(linear(born.logq))
+        became = ", ".join(dict.fromkeys((fate, *(marked(fates.get(node.node))[1] for node in later))))
+        notes.append(f"{goes_on} · {became}" if goes_on else became)
+        rows.append(
+            (
+                Cell(str(born.branch), born.branch),
+                Cell(run.word(born.token)),
+                Cell(prob(chances[-1]), chances[-1]),
+                Cell(str(born.rank), born.rank),
+                Cell(born.kind),
+                Cell("yes" if survivor else "", survivor),
+                Cell(fate),
+                Cell(goes_on),
+            )
+        )
     token = run.word(match.token) if match is not None and match.token is not None else None
     words = _fan_words(fork, match, quoted(token) if token else None, judged)
-    return Fan(
-        pos=fork.pos,
-        conf=fork.conf,
-        k_text=_k_text(fork),
-        reason=_REASONS.get(fork.reason, fork.reason),
-        rule=match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN)),
-        mass=match.mass if match else None,
-        token=token,
-        branches=branches,
-        memory=_memory(fork),
+    plot = Plot(
+        "lanes-fan",
+        "Branches",
+        "",
+        tuple(names),
+        (PlotCurve("q", tuple(chances), marks=tuple(marks)),),
+        "share",
+        help=_FAN_HELP,
         words=words,
+        missing="" if names else words,
+        flat=True,
+        notes=tuple(notes),
+        table=TableBlock("lanes-fan", _FAN_HEADS, tuple(rows)),
     )
-
-
-def _branch(run: Run, record: RoundRecord, fork: Fork, born: Any, match: Match | None, fates: Fates) -> BranchView:
-    later = [node for node in record.nodes.values() if node.branch == born.branch and node.node != born.node]
-    mark, fate = marked(fates.get(born.node))
-    return BranchView(
-        branch=born.branch,
-        node=born.node,
-        shown=run.word(born.token),
-        q=linear(born.logq),
-        rank=born.rank,
-        kind=born.kind,
-        survivor=match is not None and match.branch == born.branch,
-        fate=fate,
-        mark=mark,
-        tokens=tuple(_branch_token(run, node, fates) for node in sorted(later, key=lambda node: node.pos)),
-    )
-
-
-def _branch_token(run: Run, node: Node, fates: Fates) -> LaneBranchToken:
-    mark, fate = marked(fates.get(node.node))
-    conf = linear(node.log_conf) if node.log_conf is not None else None
-    return LaneBranchToken(node.node, run.word(node.token), conf, mark, fate)
+    rule = match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN))
+    mass = f"{BRANCH_MASS} {percent(match.mass)}" if match is not None and match.mass is not None else ""
+    about = " · ".join(filter(None, (_k_text(fork), f"rule {rule}", mass, _memory(fork))))
+    return Words(about), plot, *([Words(words)] if names else [])
 
 
 def _k_text(fork: Fork) -> str:
@@ -180,24 +226,58 @@ def _fan_words(fork: Fork, match: Match | None, token: str | None, judged: bool)
 # The classifier -------------------------------------------------------------------------------------------------------
 
 
-def hrad(record: RoundRecord, metrics: "Metrics | None") -> ClassifierView | None:
-    """What the classifier said in this round, and how often it was right over the run."""
-    calls = tuple(
-        HradCall(s.stage, s.s, tuple(s.probs) if s.probs else None, _SOURCES.get(s.source, s.source), _SAID[s.s])
-        for s in record.every(Signal)
-    )
+def hrad(record: RoundRecord, metrics: "Metrics | None") -> tuple[Block, ...]:
+    """What the classifier said in this round, and how often it was right over the run: rows said, columns true."""
+    calls = record.every(Signal)
     table = None if metrics is None else metrics["hrad_confusion"]
-    confusion = tuple(tuple(table.get(k, {}).get(true, 0) for true in range(3)) for k in range(3)) if table else None
-    if not calls and confusion is None:
-        return None
-    total = sum(map(sum, confusion)) if confusion else 0
-    right = sum(confusion[k][k] for k in range(3)) / total if confusion and total else None
-    words = (
-        f"right in {percent(right)} of {total} calls whose answer became known"
-        if total
-        else ("the right answer of a call is known only where the whole list was judged: none so far")
+    if not calls and not table:
+        return (Words(_NO_HRAD),)
+    sure = [(call.stage, call.probs) for call in calls if call.probs]
+    chances = Plot(
+        "lanes-hrad",
+        "H-RAD",
+        "",
+        tuple(f"{k} {stage}" for k, (stage, _) in enumerate(sure, 1)),
+        tuple(
+            PlotCurve(f"{s}: {_CLASSES[s]}", tuple(probs[s] for _, probs in sure), mark)
+            for s, mark in enumerate(_CLASS_MARKS)
+        ),
+        "share",
+        help=_HRAD_HELP,
+        words=" ".join(_SAID[call.s] for call in calls),
+        missing="" if sure else "the classifier gave no probabilities in this round",
     )
-    return ClassifierView(calls, confusion, words)
+    said = [Words(f"{c.stage}: s = {c.s}, {_SAID[c.s]} ({_SOURCES.get(c.source, c.source)})") for c in calls]
+    return *said, chances, _confusion(table or {})
+
+
+def _confusion(table: Mapping[int, Mapping[int, int]]) -> Heat:
+    counts = [[table.get(s, {}).get(true, 0) for true in range(3)] for s in range(3)]
+    totals = [sum(row) for row in counts]
+    right, total = sum(counts[s][s] for s in range(3)), sum(totals)
+    words = (
+        f"right in {percent(right / total)} of {total} calls whose answer became known"
+        if total
+        else "the right answer of a call is known only where the whole list was judged: none so far"
+    )
+    return Heat(
+        "lanes-confusion",
+        "H-RAD over the run",
+        tuple(f"said {s}" for s in range(3)),
+        tuple(f"true {s}" for s in range(3)),
+        tuple(
+            tuple(
+                Square(str(n), n / (totals[s] or 1), note=f"said {_CLASSES[s]}, was {_CLASSES[true]}: {n} times")
+                for true, n in enumerate(row)
+            )
+            for s, row in enumerate(counts)
+        ),
+        ("precision", "calls"),
+        tuple((percent(counts[s][s] / n if n else None), str(n)) for s, n in enumerate(totals)),
+        help="what was said against what turned out, where that is known",
+        words=words,
+        missing="" if total else words,
+    )
 
 
 def some_of(shown: Sequence[str], most: int = 6) -> str:
@@ -255,10 +335,10 @@ def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, 
         return text
     kept, new = record.end.n_accepted, record.end.n_emitted
     text += f" It kept {plural(kept, 'drafted token')} and the round gave {new}."
-    match, rollback = next(iter(record.every(Match)), None), next(iter(record.every(Rollback)), None)
+    match, rollback = record.first(Match), record.first(Rollback)
     if match is not None and match.branch is not None:
         text += f" Its own token at the branch point is that of branch {match.branch}, whose rest is pending now."
-    posterior = next(iter(record.every(Posterior)), None)
+    posterior = record.first(Posterior)
     if posterior is not None and match is not None and posterior.n_trimmed:
         text += f" {posterior.n_trimmed} of the surviving branch were cut, where the draft was unsure."
     return text + (f" {voids(facts, record, clock)}" if rollback is not None or facts.voided(record.index) else "")
@@ -266,7 +346,7 @@ def _verified(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, 
 
 def voids(facts: RunFacts, record: RoundRecord, clock: Clock) -> str:
     """What a verdict invalidates, by fate, and what it had cost on this clock."""
-    rollback = next(iter(record.every(Rollback)), None)
+    rollback = record.first(Rollback)
     settled = list(facts.voided(record.index).values())
     # A rollback counts what it voids itself: what was trimmed, or lost to another branch, is not its doing.
     fates = [fate for fate in settled if fate in rollback.void] if rollback is not None else settled
@@ -311,7 +391,7 @@ def _drafted(run: Run, facts: RunFacts, record: RoundRecord, block: LaneBlock, f
 
 def _role(record: RoundRecord, block: LaneBlock) -> str:
     """Which part of the round the forward belongs to."""
-    fork = next(iter(record.every(Fork)), None)
+    fork = record.first(Fork)
     if block.kind == "branch" and fork is not None:
         first = [node for node in block.nodes if node in {b.node for b in fork.branches}]
         if first:
