@@ -96,7 +96,7 @@ def _loaded(
     on_loaded: Callable[[str], None],
 ) -> Pair:
     """`load_pair`; afterwards torch has the threads that the pair's rows were tried with."""
-    first = _target(target, device, dtype)
+    first = load_mapped(target, dtype) if device == AUTO else load(target, "target", device, dtype)
     on_loaded("target")
     if device == AUTO:  # a draft model is small: it lies whole where the target's rows begin and end
         device = str(first.adapter.device)
@@ -172,10 +172,6 @@ def kernel_warning(pair: Pair) -> str | None:
         f"{lacking.why}: passes are torch's, two to five times as slow as those of a kernel that gcc or "
         "clang builds once"
     )
-
-
-def _target(name: str | None, device: str | None, dtype: str | None) -> Loaded:
-    return load_mapped(name, dtype) if device == AUTO else load(name, "target", device, dtype)
 
 
 def _drafting(

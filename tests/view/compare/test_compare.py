@@ -290,3 +290,21 @@ def test_it_holds_the_truth_about_as_often_as_it_says() -> None:
         assert interval is not None
         held += interval[0] <= 0.15 <= interval[1]
     assert 0.93 < held / times < 0.975
+
+
+def test_charts_have_the_numbers_of_every_run_at_every_place() -> None:
+    events = make_events(temperature=0.8, new_tokens=30, queries=2)
+    for event, kind in zip((e for e in events if isinstance(e, Prefill)), ("code", "sums"), strict=True):
+        event.domain = kind
+    runs = [_run(events), _made(verifier="tokenwise", gamma=2)]
+    numbers = comparison([(f"r{n}", run) for n, run in enumerate(runs)]).numbers
+    plots = {plot.key.removeprefix("compare-"): plot for plot in numbers.plots(["A one", "B two"])}
+    assert list(plots)[:-1] == list(numbers.places)
+    for name, rows in numbers.places.items():
+        assert plots[name].xs == tuple(int(row.name.partition("@")[2]) for row in rows)
+        for n, curve in enumerate(plots[name].curves):
+            column = getattr(metrics_of(runs[n], runs[n].rounds), name) or {}
+            own = [column[x].value if x in column else None for x in plots[name].xs]
+            assert list(curve.ys) == pytest.approx(own)
+            assert curve.ns == tuple(column[x].n if x in column else 0 for x in plots[name].xs)
+    assert plots["kinds"].xs == tuple(numbers.kinds)

@@ -148,7 +148,14 @@ class Climbs:
         bare = ExitCell(layer, *how) if how else ExitCell(layer, None, None, None)
         gate = self.gates.get((row, layer))
         if gate is not None and (how is not None or not gate.observed_only):
-            return _of_gate(self.run, bare, gate, self.climbs[row].exit_layer == layer, chosen)
+            return replace(
+                bare,
+                conf=gate.conf,
+                took=self.climbs[row].exit_layer == layer,
+                source="observed" if gate.observed_only else "test",
+                top1=self.run.word(gate.top1),
+                agrees=None if chosen is None else gate.top1 == chosen,
+            )
         if gate is None and self.climbs[row].exit_layer == layer and how is not None:
             return self._drafted(bare, self.climbs[row], chosen)
         table = self.oracle.says(self.climbs[row].pos, layer) if self.oracle and chosen is not None else None
@@ -184,17 +191,6 @@ class Climbs:
             top1=None if token is None else self.run.word(token),
             agrees=None if chosen is None or token is None else token == chosen,
         )
-
-
-def _of_gate(run: Run, bare: ExitCell, gate: Gate, took: bool, chosen: int | None) -> ExitCell:
-    return replace(
-        bare,
-        conf=gate.conf,
-        took=took,
-        source="observed" if gate.observed_only else "test",
-        top1=run.word(gate.top1),
-        agrees=None if chosen is None else gate.top1 == chosen,
-    )
 
 
 class HeadPrediction:
