@@ -148,7 +148,7 @@ def test_a_cell_lists_its_expansions_and_filters_narrow_them(rank_trace: Path, o
     box(at, "ranks-cell").set_value((0, 0)).run()
     assert not at.exception
     lists = [table.value for table in at.dataframe if "target's best" in table.value]
-    assert len(lists[0]) == len(panel.cell.entries) > 0
+    assert len(lists[0]) == len(panel.cell.rows) > 0
     at.selectbox(key="ranks-block").set_value(1).run()
     fewer = [table.value for table in at.dataframe if "target's best" in table.value]
     assert 0 < len(fewer[0]) < len(lists[0])

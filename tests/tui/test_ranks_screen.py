@@ -67,18 +67,19 @@ async def test_a_cell_lists_expansions_and_enter_jumps_to_one(ranked: Path) -> N
         assert part(app) == "buckets"
         cell = ranks(app).cell
         assert cell is not None
-        assert cell.title == "predicted 2–4 × true 2–4"
-        assert f"({cell.count})" in shown(app)
+        assert cell.title == f"predicted 2–4 × true 2–4 ({len(cell.rows)})"
+        assert cell.title in shown(app)
         await press(pilot, "enter", "down", "down")
         cell = ranks(app).cell
         assert cell is not None
         assert cell.cursor == 2
-        entry = cell.entries[2]
+        place, at = cell.places[2], cell.rows[2][0].text
+        assert place is not None
         await press(pilot, "enter")
         assert part(app) == "tree"
-        assert frame_of(app).cursor.index == entry.index
-        assert frame_of(app).selected == entry.node
-        assert (entry.block, entry.slot) in {(view.block, view.slot) for view in ranks(app).expansions}
+        assert frame_of(app).cursor.index == place.index
+        assert frame_of(app).selected == place.node
+        assert at.split()[-1] in {f"b{view.block}·s{view.slot}" for view in ranks(app).expansions}
 
 
 async def test_escape_leaves_the_list_before_the_screen(ranked: Path) -> None:
@@ -221,7 +222,7 @@ async def test_clicks_choose_nodes_and_cells(ranked: Path) -> None:
         await pilot.pause()
         cell = ranks(app).cell
         assert cell is not None
-        assert cell.title == "predicted 2–4 × true 2–4"
+        assert cell.title.startswith("predicted 2–4 × true 2–4 ")
 
 
 async def test_the_guide_explains_the_screen(ranked: Path) -> None:

@@ -195,18 +195,24 @@ def test_a_cell_lists_its_expansions_and_where_they_are(run: Run, wanted: RankFi
         panel = ranks(run, filter=wanted, cell=(pred, true), entry=0)
         cell = panel.cell
         assert cell is not None
-        assert len(cell.entries) == cell.count == table(panel)[pred][true]
-        assert [entry.index for entry in cell.entries] == sorted((e.index for e in cell.entries), reverse=True)
-        for entry in cell.entries:
-            slot = (entry.node, entry.block, entry.slot)
-            (expansion,) = [e for e in run.rounds[entry.index].expansions if (e.parent, e.block, e.slot) == slot]
+        assert len(cell.rows) == table(panel)[pred][true]
+        assert cell.title.endswith(f"({len(cell.rows)})")
+        places = [place for place in cell.places if place is not None]
+        assert [place.index for place in places] == sorted((p.index for p in places), reverse=True)
+        columns = (cell.column(head) for head in ("round", "rank", "", "on the path"))
+        for place, at, shown_rank, covered, on_path in zip(places, *columns, strict=True):
+            assert place.node == ROOT or place.node in run.rounds[place.index].nodes
+            slot = (place.node, str(at).split()[-1])
+            (expansion,) = [
+                e for e in run.rounds[place.index].expansions if (e.parent, f"b{e.block}·s{e.slot}") == slot
+            ]
             assert (expansion.bucket, expansion.true_bucket) == (pred, true)
-            assert entry.node == ROOT or entry.node in run.rounds[entry.index].nodes
             rank = expansion.true_rank_emitted if wanted.path_only else expansion.true_rank_argmax
-            assert (entry.rank, entry.covered) == (rank, rank is not None and rank <= expansion.n_children)
-            assert not wanted.path_only or entry.on_path
+            assert shown_rank == ("not in the draft's vocabulary" if rank is None else rank)
+            assert covered == (rank is not None and rank <= expansion.n_children)
+            assert not wanted.path_only or on_path
             listed += 1
-        assert sum(entry.cursor for entry in cell.entries) == bool(cell.entries)
+        assert cell.cursor == (0 if cell.rows else None)
         assert panel.confusion is not None
         assert panel.confusion.heat.cursor == (pred, true)
     assert listed

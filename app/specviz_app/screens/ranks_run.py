@@ -6,7 +6,7 @@ import streamlit as st
 
 from specviz.view.blocks import Destination
 from specviz.view.panels.ranks.build import RanksPanel
-from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, CellList, RankFilter, RanksModel
+from specviz.view.panels.ranks.model import BUCKET_WORDS, BUCKETS, RankFilter, RanksModel
 from specviz.view.panels.ranks.text import none_judged, unknown_words
 from specviz_app.ui import around, blocks, parts
 from specviz_app.ui.viewer import Viewer
@@ -71,7 +71,7 @@ def _buckets(viewer: Viewer, model: RanksModel, dark: bool) -> None:
         if model.confusion.n_unknown:
             parts.say(unknown_words(model.confusion))
     with right:
-        _cell(viewer, model)
+        _cell(viewer, model, dark)
 
 
 def _pick(viewer: Viewer, place: Destination) -> None:
@@ -79,7 +79,7 @@ def _pick(viewer: Viewer, place: Destination) -> None:
     st.rerun()
 
 
-def _cell(viewer: Viewer, model: RanksModel) -> None:
+def _cell(viewer: Viewer, model: RanksModel, dark: bool) -> None:
     """The cell by name, and its expansions: a line leads to the round."""
     names = {(p, t): f"said {BUCKETS[p]}, was {BUCKETS[t]}" for p in range(4) for t in range(4)}
     here = RanksPanel.chosen(viewer.options).cell
@@ -106,29 +106,10 @@ def _cell(viewer: Viewer, model: RanksModel) -> None:
         ]
         st.dataframe(rows, hide_index=True, key="ranks-buckets")
         return
-    _entries(viewer, model.cell)
+    blocks.one(model.cell, dark, partial(_go, viewer))
 
 
-def _entries(viewer: Viewer, cell: CellList) -> None:
-    st.caption(parts.plain(" ".join(filter(None, (f"{cell.title} ({cell.count:,}).", cell.words)))))
-    if not cell.entries:
-        return
-    rows = [
-        {
-            "round": e.place,
-            "after": e.parent_shown,
-            "target's best": e.token_shown,
-            "rank": e.rank,
-            "width": e.width,
-            "offered": e.covered,
-            "on the path": e.on_path,
-        }
-        for e in cell.entries
-    ]
-    place = around.lines(rows, f"ranks-entries-{cell.title}", 290)
-    parts.say(f"{cell.more:,} more are not listed." if cell.more else "A line leads to its round.")
-    if place is not None:
-        entry = cell.entries[place]
-        viewer.seek(entry.index)
-        viewer.choose(entry.node)
-        around.go_to_part("this round")
+def _go(viewer: Viewer, place: Destination) -> None:
+    viewer.seek(place.index)
+    viewer.choose(place.node)
+    around.go_to_part("this round")

@@ -134,7 +134,7 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
     def _move_cell(self, direction: str) -> None:
         (pred, true), entry = self.chosen.cell or (None, None), self.chosen.entry
         if entry is not None and self.model is not None and self.model.cell is not None:
-            last = len(self.model.cell.entries) - 1
+            last = len(self.model.cell.rows) - 1
             sideways = direction in ("left", "right")
             self.choose(entry=None if sideways else max(0, min(last, entry + (1 if direction == "down" else -1))))
         elif pred is None or true is None:
@@ -165,12 +165,11 @@ class RanksPane(PartedPane[RankOptions, RanksModel]):
         cell = self.model.cell if self.model is not None else None
         if self.part not in ("buckets", "cell"):
             self.choose(tree=True)
-        elif cell is not None and cell.entries and self.chosen.entry is None:
+        elif cell is not None and cell.rows and self.chosen.entry is None:
             self.choose(entry=0)
-        elif cell is not None and cell.entries and self.chosen.entry is not None:
-            entry = cell.entries[min(self.chosen.entry, len(cell.entries) - 1)]
+        elif cell is not None and cell.cursor is not None and (place := cell.places[cell.cursor]) is not None:
             self.part = "tree"
-            self.choose(entry.node, index=entry.index)
+            self.choose(place.node, index=place.index)
         if self.narrow and self.part == "buckets":
             self.part = "cell"
 

@@ -6,13 +6,13 @@ from rich.text import Text
 from specviz.numerals import prob
 from specviz.runlog.run import Mark
 from specviz.text import clip, pad
-from specviz.view.blocks import twin
+from specviz.view.blocks import TableBlock, twin
 from specviz.view.frame.frame import TreeFrame
-from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, CellList, ExpansionView, RanksModel
+from specviz.view.panels.ranks.model import BUCKETS, OUTCOMES, ExpansionView, RanksModel
 from specviz.view.panels.ranks.text import none_judged, rank_words, unknown_words
 from specviz.view.words import palette
-from specviz_tui.common.blocks import heat, paint, painted, square_at
-from specviz_tui.common.paint import CURSOR, FAINT, PLAIN, STRONG, Painter, bar, joined, sentence, wrapped
+from specviz_tui.common.blocks import cursor_line, heat, paint, painted, square_at
+from specviz_tui.common.paint import FAINT, PLAIN, STRONG, Painter, bar, joined, sentence, wrapped
 from specviz_tui.widgets.tree_rows import listed
 
 TOKEN = 14
@@ -116,27 +116,13 @@ def _legend(painter: Painter, cells: int) -> Text:
     return Text(" ", no_wrap=True).append_text(joined(parts, cells - 2, "  "))
 
 
-def cell(chosen: CellList | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
+def cell(chosen: TableBlock | None, painter: Painter, cells: int) -> tuple[Text, int | None]:
     """The expansions of the chosen cell, and the line of the cursor."""
     if chosen is None:
         text = "Arrows choose a cell; enter lists its expansions, and enter again goes to the node."
         return Text("\n").join(sentence(text, cells, FAINT)), None
-    lines = [Text(f"{chosen.title}  ({chosen.count})", style=STRONG), *sentence(chosen.words, cells), Text("")]
-    cursor = None
-    for k, entry in enumerate(chosen.entries):
-        here = k == chosen.cursor
-        cursor = len(lines) if here else cursor
-        sign = palette.glyph("accepted" if entry.covered else "rejected") if entry.covered is not None else "·"
-        style = painter.tint("accepted" if entry.covered else "rejected")
-        line = Text(no_wrap=True).append(f"{sign} ", style=style)
-        line.append(pad(entry.place, 10), style=CURSOR if here else STRONG if entry.on_path else PLAIN)
-        line.append(f" {clip(entry.parent_shown, 9)} → ", style=FAINT).append(clip(entry.token_shown, 12))
-        line.append(f"  {entry.text}", style=FAINT)
-        line.truncate(cells, overflow="ellipsis")
-        lines.append(line)
-    if chosen.more:
-        lines.append(Text(f"and {chosen.more} more, of earlier rounds", style=FAINT))
-    return Text("\n").join(lines), cursor
+    lines = [Text(chosen.title, style=STRONG), *paint(chosen, painter, cells)]
+    return Text("\n").join(lines), None if chosen.cursor is None else 1 + cursor_line(chosen)
 
 
 def widths(model: RanksModel, painter: Painter, cells: int) -> Text:

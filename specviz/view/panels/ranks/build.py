@@ -138,7 +138,7 @@ class RanksPanel(Panel[RankOptions, RanksModel]):
             blocks=self.facts.blocks,
             slots=self.facts.slots,
             confusion=counts.confusion(picked, cell),
-            cell=counts.cell_list(self.run, picked, cell, options.entry) if cell is not None else None,
+            cell=counts.cell_table(self.run, picked, cell, options.entry) if cell is not None else None,
             over_run=counts.over_run(self.run, picked, metrics, Facts("ranks-run", _summary(metrics))),
         )
 

@@ -5,18 +5,17 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from specviz.numerals import number, percent, plural, prob
+from specviz.numerals import UNKNOWN, number, percent, plural, prob
 from specviz.runlog.fold import Run
+from specviz.runlog.run import Mark
 from specviz.text import shown
-from specviz.view.blocks import Cell, Facts, Heat, Plot, PlotCurve, Square, TableBlock
+from specviz.view.blocks import Cell, Destination, Facts, Heat, Plot, PlotCurve, Square, TableBlock
 from specviz.view.frame.steps import root_text
 from specviz.view.panels.ranks.facts import Picked, Placed, true_token
 from specviz.view.panels.ranks.model import (
     BUCKET_WORDS,
     BUCKETS,
     COSTS,
-    CellEntry,
-    CellList,
     Confusion,
     RankFilter,
     RunRanks,
@@ -24,7 +23,7 @@ from specviz.view.panels.ranks.model import (
 from specviz.view.panels.ranks.tree import cost_of
 from specviz.view.words.numbers import mean, share
 from specviz.view.words.palette import COSTS as COST_STYLES
-from specviz.view.words.palette import RankCost
+from specviz.view.words.palette import RankCost, glyph
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics
@@ -144,57 +143,45 @@ def _findings(picked: Picked) -> list[str]:
 # The expansions of a cell -------------------------------------------------------------------------------------------
 
 
-def cell_list(run: Run, picked: Picked, at: tuple[int, int], entry: int | None) -> CellList:
-    """What a cell holds, newest round first."""
+def cell_table(run: Run, picked: Picked, at: tuple[int, int], entry: int | None) -> TableBlock:
+    """What a cell holds, newest round first, and where each of it is."""
     pred, true = at
     inside = [p for p in picked.placed if (p.seen.bucket, p.seen.true) == (pred, true)]
     mine = list(reversed(inside))[:LISTED]
     written = picked.wanted.path_only
-    cursor = min(entry, len(mine) - 1) if entry is not None and mine else None
-    title = f"predicted {BUCKETS[pred]} × true {BUCKETS[true]}"
-    entries = tuple(_entry(run, placed, k == cursor, written) for k, placed in enumerate(mine))
-    return CellList(
-        title,
-        len(inside),
-        entries,
-        len(inside) - len(mine),
-        _cell_words(pred, true, inside, written),
-        cursor,
+    words = _cell_words(pred, true, inside, written)
+    more = f" {len(inside) - len(mine):,} more, of earlier rounds, are not listed." if len(inside) > len(mine) else ""
+    return TableBlock(
+        f"ranks-entries-{pred}-{true}",
+        ("round", "", "after", "target's best", "rank", "offered", "width", "on the path"),
+        tuple(_entry(run, placed, written) for placed in mine),
+        title=f"predicted {BUCKETS[pred]} × true {BUCKETS[true]} ({len(inside):,})",
+        words=words + more,
+        missing="" if mine else words,
+        places=tuple(Destination(placed.index, placed.seen.parent) for placed in mine),
+        cursor=min(entry, len(mine) - 1) if entry is not None and mine else None,
     )
 
 
-def _entry(run: Run, placed: Placed, cursor: bool, written: bool) -> CellEntry:
+def _entry(run: Run, placed: Placed, written: bool) -> tuple[Cell, ...]:
     record, seen = run.rounds[placed.index], placed.seen
     born = record.nodes.get(seen.parent)
-    parent = shown(born.text, born.bytes) if born is not None else root_text(run, record)
     expansion = next((e for e in record.expansions if e.id == seen.id), None)
     rank = seen.rank(written)
     truth = true_token(record, expansion, written) if expansion is not None else None
-    token = "—" if truth is None else run.word(truth)
+    covered = None if seen.true is None else seen.covers(written)
+    mark: Mark = "accepted" if covered else "rejected"
     query = f"q{seen.q} " if len(run.queries) > 1 else ""
-    return CellEntry(
-        index=placed.index,
-        q=seen.q,
-        round=seen.r,
-        node=seen.parent,
-        block=seen.block,
-        slot=seen.slot,
-        place=f"{query}r{seen.r} b{seen.block}·s{seen.slot}",
-        parent_shown=parent,
-        token_shown=token,
-        rank=rank,
-        width=seen.width,
-        covered=None if seen.true is None else seen.covers(written),
-        on_path=seen.on_path,
-        text=_entry_text(rank, seen.n_children),
-        cursor=cursor,
+    return (
+        Cell(f"{query}r{seen.r} b{seen.block}·s{seen.slot}"),
+        Cell("" if covered is None else glyph(mark), covered, mark=mark),
+        Cell(shown(born.text, born.bytes) if born is not None else root_text(run, record)),
+        Cell(UNKNOWN if truth is None else run.word(truth)),
+        Cell("not in the draft's vocabulary" if rank is None else f"#{rank}", rank),
+        Cell(str(seen.n_children), seen.n_children),
+        Cell(str(seen.width), seen.width),
+        Cell("yes" if seen.on_path else "", seen.on_path),
     )
-
-
-def _entry_text(rank: int | None, offered: int) -> str:
-    if rank is None:
-        return f"not in the draft's vocabulary, {offered} offered"
-    return f"#{rank}, {offered} offered"
 
 
 def _cell_words(pred: int, true: int, inside: Sequence[Placed], written: bool) -> str:

@@ -110,39 +110,6 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class CellEntry:
-    """An expansion of the chosen cell: where to jump."""
-
-    index: int  # round over the run
-    q: int
-    round: int
-    node: int  # its parent
-    block: int
-    slot: int
-    place: str  # "r37 b1·s2"
-    parent_shown: str
-    token_shown: str  # the target's best token there, "—" where it is not on record
-    rank: int | None
-    width: int
-    covered: bool | None
-    on_path: bool
-    text: str
-    cursor: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CellList:
-    """What a cell of the confusion holds, newest first. `more`: entries left out."""
-
-    title: str
-    count: int
-    entries: tuple[CellEntry, ...]
-    more: int
-    words: str
-    cursor: int | None  # into entries
-
-
-@dataclass(frozen=True, slots=True)
 class RunRanks:
     """What is counted over the run: widths of the expansions a filter lets through, blocks and depths of all."""
 
@@ -172,5 +139,5 @@ class RanksModel:
     shape: str = ""  # why this tree has this shape
     ending: str = ""  # why the round ended
     confusion: Confusion | None = None
-    cell: CellList | None = None
+    cell: TableBlock | None = None  # expansions of the chosen cell, newest first, where each is, under its count
     over_run: RunRanks | None = None
