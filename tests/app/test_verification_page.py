@@ -15,6 +15,7 @@ from specviz.view.blocks import Plot, twin
 from specviz.view.panels.verification import pictures
 from specviz.view.panels.verification.build import VerificationPanel
 from specviz.view.panels.verification.model import VerificationModel
+from specviz.view.panels.verification.rules import survival
 from specviz.view.words.palette import glyph
 from specviz_app.figures.bars import bars_html
 from specviz_app.figures.blocks import fig_heat, fig_plot, heat_rows, table_rows
@@ -142,7 +143,8 @@ def test_the_rules_stand_one_below_the_other() -> None:
 
 
 def test_survival_is_drawn_beside_what_every_rule_must_give() -> None:
-    block = pictures.survival_plot(found().survival)
+    block = found().survival
+    assert block is not None
     lines = {name: ys for name, ys in barred.values(block).items() if name != "observed"}
     assert set(lines) == {"token-wise, expected", "▶ blockwise = hsd, expected", "hsd_naive, expected"}
     assert lines["▶ blockwise = hsd, expected"] == pytest.approx([1, 1, 1, 1, 0, 0], abs=1e-5)
@@ -183,7 +185,7 @@ def test_nothing_is_a_reason_not_an_empty_axis() -> None:
     figures = (
         fig_stairs(None),
         fig_heat(pictures.rules_heat(None)),
-        fig_plot(pictures.survival_plot(None)),
+        fig_plot(survival(None, None)),
         fig_plot(pictures.closing_plot(None)),
         fig_plot(pictures.paired_plot(())),
     )

@@ -191,6 +191,7 @@ async def test_it_works_while_the_run_goes_on() -> None:
         assert panel is not None
         assert panel.survival is not None
         assert panel.survival.curves
+        assert not panel.survival.missing
 
 
 async def test_another_run_on_the_same_screen_is_scanned_too(case_d: Path, tmp_path: Path) -> None:

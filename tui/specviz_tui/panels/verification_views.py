@@ -155,11 +155,7 @@ def branches(model: VerificationModel, painter: Painter, width: int) -> Text:
 
 def over_run(model: VerificationModel, painter: Painter, width: int) -> Text:
     """The paired difference to token-wise, then survival: observed beside what is expected of these drafts."""
-    table = (
-        [twin(pictures.survival_plot(model.survival))]
-        if model.survival is not None and model.survival.observed.xs
-        else []
-    )
+    table = [twin(model.survival)] if model.survival is not None and model.survival.xs else []
     return painted([*pictures.paired_words(model.paired), *table], painter, width)
 
 

@@ -187,7 +187,7 @@ def fan(run: Run, record: RoundRecord, fates: Fates, judged: bool) -> tuple[Bloc
     rule = match.rule if match else str(record.knobs.get("branch_rule", UNKNOWN))
     mass = f"{BRANCH_MASS} {percent(match.mass)}" if match is not None and match.mass is not None else ""
     about = " · ".join(filter(None, (_k_text(fork), f"rule {rule}", mass, _memory(fork))))
-    return Words(about), plot, *([Words(words)] if names else [])
+    return plot, Words(about), *([Words(words)] if names else [])
 
 
 def _k_text(fork: Fork) -> str:

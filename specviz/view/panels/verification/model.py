@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 
 from specviz.runlog.run import Mark
-from specviz.view.frame.parts import Metric, Series
+from specviz.view.blocks import Plot
+from specviz.view.frame.parts import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +147,6 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """What a rule is expected to keep of exactly these drafts, by position; only the uniforms are open."""
-
-    rule: str
-    label: str
-    own: bool  # what the observed survival must look like
-    xs: tuple[int, ...]
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Survival:
-    """Observed survival beside what every rule must give on these drafts."""
-
-    observed: Series
-    curves: tuple[Curve, ...]
-    words: str
-    missing: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Paired:
     """Over the run: how many tokens more than tokenwise a rule keeps, draft by draft."""
 
@@ -190,5 +170,5 @@ class VerificationModel:
     branches_missing: str | None
     closing: ClosingRow | None
     comparison: Comparison | None
-    survival: Survival | None
+    survival: Plot | None  # drafts of which at least so many tokens were kept, beside what every rule must give
     paired: tuple[Paired, ...]

@@ -4,22 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from specviz.numerals import UNKNOWN, number, prob
 from specviz.runlog.run import Mark
-from specviz.traits import CAPPED, NAIVE, TOKENWISE
 from specviz.view.blocks import Block, Cell, Heat, Plot, PlotCurve, Square, TableBlock, Words
 from specviz.view.panels.verification.model import (
     ClosingRow,
     Comparison,
     Paired,
     RuleReplay,
-    Survival,
     VerificationModel,
     WeighedToken,
 )
+from specviz.view.panels.verification.rules import COLOURS
 from specviz.view.words.numbers import apart, fine
 from specviz.view.words.palette import STYLES, glyph
 
 _LATER = "the target has not judged the draft yet"
-_COLOURS: dict[str, Mark] = {TOKENWISE: "recovered", CAPPED: "bonus", NAIVE: "exit"}
 
 
 def round_blocks(model: VerificationModel) -> list[Block]:
@@ -30,8 +28,9 @@ def round_blocks(model: VerificationModel) -> list[Block]:
 
 def run_blocks(model: VerificationModel) -> list[Block]:
     """Over the run: what was kept beside what must be, and how much more than token-wise."""
-    survival = survival_plot(model.survival)
-    return [survival, paired_plot(model.paired), Words(survival.words), *paired_words(model.paired)]
+    survival = [] if model.survival is None else [model.survival]
+    words = (Words(plot.words) for plot in survival)
+    return [*survival, paired_plot(model.paired), *words, *paired_words(model.paired)]
 
 
 def branches_plot(model: VerificationModel) -> Plot:
@@ -166,36 +165,6 @@ def rules_table(comparison: Comparison) -> TableBlock:
     return TableBlock("rules", heads, rows, words=comparison.words)
 
 
-def survival_plot(survival: Survival | None) -> Plot:
-    """Drafts of which at least so many tokens were kept, beside what every rule must give on these very drafts."""
-    if survival is None or survival.missing is not None:
-        missing = (survival.missing if survival is not None else "") or "nothing here yet"
-        return Plot("survival-exact", "Survival", "tokens kept, at least", (), (), missing=missing, words=missing)
-    seen = survival.observed
-    known = [(curve, dict(zip(curve.xs, curve.values, strict=True))) for curve in survival.curves]
-    expected = (
-        PlotCurve(
-            f"{'▶ ' if curve.own else ''}{curve.label}, expected",
-            tuple(values.get(x) for x in seen.xs),
-            _COLOURS[curve.rule],
-            "line",
-        )
-        for curve, values in known
-    )
-    observed = PlotCurve("observed", seen.values, "accepted", lows=seen.lows, highs=seen.highs, ns=seen.ns)
-    return Plot(
-        "survival-exact",
-        "Survival",
-        "tokens kept, at least",
-        seen.xs,
-        (observed, *expected),
-        "share",
-        help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. Lines: what each rule must "
-        "give on these very drafts, exactly.",
-        words=survival.words,
-    )
-
-
 def paired_plot(paired: Sequence[Paired]) -> Plot:
     """Drafts by how many tokens more a rule keeps of them than token-wise."""
     known = [p for p in paired if p.missing is None and p.counts]
@@ -207,8 +176,7 @@ def paired_plot(paired: Sequence[Paired]) -> Plot:
         "tokens kept more than token-wise, same draft and u",
         tuple(places),
         tuple(
-            PlotCurve(p.label, tuple(float(dict(p.counts).get(at, 0)) for at in places), _COLOURS[p.rule])
-            for p in known
+            PlotCurve(p.label, tuple(float(dict(p.counts).get(at, 0)) for at in places), COLOURS[p.rule]) for p in known
         ),
         "count",
         help=f"Paired: the same draft, the same uniforms. {'; '.join(f'{p.label} {p.gain.text}' for p in known)}",

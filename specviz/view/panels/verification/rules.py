@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 from specviz.numerals import number, plural
 from specviz.runlog.run import Mark
 from specviz.traits import CAPPED, NAIVE, RULES, TOKENWISE, Rule
+from specviz.view.blocks import Plot, PlotCurve
 from specviz.view.frame.parts import Metric
 from specviz.view.frame.series import metric, one_series
 from specviz.view.frame.steps import node_text
-from specviz.view.panels.verification.model import Comparison, Curve, Paired, RuleReplay, Survival
+from specviz.view.panels.verification.model import Comparison, Paired, RuleReplay
 from specviz.view.panels.verification.scan import LABELS, ScanView
 from specviz.view.why.node_context import n_carried
 
 if TYPE_CHECKING:
     from specviz.metrics import Metrics, SameDraft
 
+COLOURS: dict[str, Mark] = {TOKENWISE: "recovered", CAPPED: "bonus", NAIVE: "exit"}
 _SEVERAL = "several candidates: what one rule leaves over decides what the next candidate is tested against"
 _OBSERVED_ONLY = "Observed only: what a rule must give is known exactly for drafts that are one sampled chain."
 _CAVEAT = "Same drafts, same uniforms; a run of its own would have gone on with other text."
@@ -112,25 +114,37 @@ def _words(rules: Sequence[RuleReplay]) -> str:
 # Over the run -------------------------------------------------------------------------------------------------------
 
 
-def survival(own: Rule | None, metrics: "Metrics | None") -> Survival:
+def survival(own: Rule | None, metrics: "Metrics | None") -> Plot:
     """Observed survival with Wilson intervals, and what every rule is expected to keep of exactly these drafts."""
-    observed = one_series("survival", metrics)
+    seen = one_series("survival", metrics)
     same = metrics.same_draft if metrics is not None else None
-    if same is None:
-        return Survival(observed, (), "" if observed.missing else _OBSERVED_ONLY, observed.missing)
-    curves = tuple(
-        Curve(rule, LABELS[rule], own == rule, tuple(by_place), tuple(by_place.values()))
-        for rule, by_place in same.survival.items()
-        if by_place is not None
+    curves = [PlotCurve("observed", seen.values, "accepted", lows=seen.lows, highs=seen.highs, ns=seen.ns)]
+    words, followed = _OBSERVED_ONLY, ""
+    for rule, by_place in same.survival.items() if same is not None else ():
+        if by_place is not None:
+            name, sign = LABELS[rule], "▶ " if own == rule else ""
+            followed = f" The observed points must follow {name}, up to the luck of u." if sign else followed
+            expected = tuple(by_place.get(x) for x in seen.xs)
+            curves.append(PlotCurve(f"{sign}{name}, expected", expected, COLOURS[rule], "line"))
+    if same is not None:
+        words = (
+            f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: "
+            f"{_totals(same.expected_accepted)}.{followed} Estimated for drafts as this run draws them, of which these "
+            f"are a sample: {_totals(same.estimated_accepted)}."
+        )
+    missing = "" if seen.xs else seen.missing or "nothing here yet"
+    return Plot(
+        "survival-exact",
+        "Survival",
+        "tokens kept, at least",
+        seen.xs,
+        () if missing else tuple(curves),
+        "share",
+        help="Bars: drafts of which at least so many tokens were kept, with 95 % intervals. Lines: what each rule must "
+        "give on these very drafts, exactly.",
+        words=missing or words,
+        missing=missing,
     )
-    totals = _totals(same.expected_accepted)
-    followed = next((c for c in curves if c.own), None)
-    expected_words = f" The observed points must follow {followed.label}, up to the luck of u." if followed else ""
-    words = (
-        f"Tokens kept per draft, exactly expected on {plural(same.n_drafts, 'draft')}: {totals}.{expected_words} "
-        f"Estimated for drafts as this run draws them, of which these are a sample: {_totals(same.estimated_accepted)}."
-    )
-    return Survival(observed, curves, words)
 
 
 def _totals(by_rule: Mapping[str, float | None]) -> str:
