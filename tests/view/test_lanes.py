@@ -145,7 +145,6 @@ def said(blocks: tuple[Block, ...]) -> str:
 
 def test_confidence_stands_against_its_bound() -> None:
     panel = lanes(branched(), 0)
-    assert panel.bounded
     assert column(panel.steps, "stopped") == [False, False, True]
     assert column(panel.steps, "bound") == [0.3] * 3
     assert column(panel.steps, "")[2] == ".200 < .300"

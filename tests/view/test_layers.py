@@ -6,9 +6,10 @@ import pytest
 
 from specviz import events as ev
 from specviz.cost.exit_replay import annealed, one_rival
-from specviz.runlog.fold import fold
+from specviz.runlog.fold import Run, fold
 from specviz.view.blocks import twin
 from specviz.view.panels.exits.build import would
+from specviz.view.panels.exits.model import Column
 from specviz.view.panels.exits.sweeps import few
 from specviz.view.words.palette import Phase
 from support.exit_trace import SETTING, exit_events
@@ -94,12 +95,17 @@ def test_the_round_is_the_run_of_the_tree_selection() -> None:
     assert closing.column == 1, "the row that judged the draft that fell"
 
 
+def place_of(run: Run, column: Column) -> int:
+    """The position that a row stands at in the text, as its climb recorded it."""
+    return next(c.pos for c in run.rounds[column.index].every(ev.LayerTrace) if c.row == column.row)
+
+
 def test_earlier_rounds_stand_before() -> None:
     run = fold(exit_events())
     heat = heat_of(layers(run, 5))
     assert [column.index for column in heat.columns] == sorted(column.index for column in heat.columns)
     assert heat.columns[-1].index == 5
-    positions = [column.pos for column in heat.columns if column.status == "committed"]
+    positions = [place_of(run, column) for column in heat.columns if column.status == "committed"]
     assert positions == sorted(set(positions)), "every position of the text was one row's"
     chosen = heat_of(layers(run, 5, column=(3, 0)))
     assert chosen.column is not None
@@ -148,7 +154,7 @@ def test_oracles_follow_from_what_the_heads_said() -> None:
         if column.status != "committed":
             assert column.first_right is None
             continue
-        right = [says[column.pos, layer] == text[column.pos - 2] for layer in range(1, 8)]
+        right = [says[place_of(run, column), layer] == text[place_of(run, column) - 2] for layer in range(1, 8)]
         assert column.first_right == (right.index(True) + 1 if any(right) else 8)
         assert column.settled == 8 - next((k for k, good in enumerate(reversed(right)) if not good), 7)
         if column.exit_layer is not None:

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from specviz.view import Frame
-from specviz.view.blocks import Destination, Words
+from specviz.view.blocks import Destination, Plot, Words
 from specviz.view.panels.exits.build import ExitsPanel
 from specviz.view.panels.exits.model import CellInfo, HeatMap, LayersModel
 from specviz.view.panels.exits.parts import run_blocks
@@ -163,7 +163,8 @@ def _go(viewer: Viewer, place: Destination) -> None:
 def _looked(frame: Frame) -> bool:
     """Whether layers of the target drafted without a climb, and said how sure they were; others say it on Lanes."""
     lanes = LanesPanel.of(frame)
-    return lanes is not None and lanes.bounded and ExitsPanel.id not in frame.unfit
+    bounded = lanes is not None and any(isinstance(part, Plot) and len(part.curves) > 1 for part in lanes.steps)
+    return bounded and ExitsPanel.id not in frame.unfit
 
 
 def _lacks(frame: Frame) -> str:

@@ -57,7 +57,9 @@ def expansion(view: ExpansionView, painter: Painter, cells: int) -> list[Text]:
     """The predicted bucket with its odds, the tokens with their fates, the sentence."""
     mark, outcome = OUTCOMES[view.outcome]
     head = Text(f"b{view.block}·s{view.slot}", style=STRONG, no_wrap=True)
-    head.append("  predicted ", style=FAINT).append(view.bucket_text, style=STRONG)
+    head.append(f" after {clip(view.parent_shown, TOKEN)}  predicted ", style=FAINT).append(
+        view.bucket_text, style=STRONG
+    )
     if view.true_bucket is not None and view.cost is not None:
         style = palette.COSTS[view.cost]
         head.append("  true ", style=FAINT)
@@ -65,7 +67,7 @@ def expansion(view: ExpansionView, painter: Painter, cells: int) -> list[Text]:
     lines = [head, *_odds(view, painter, cells)]
     if view.outcome != "unknown":
         sign = Text(f"{palette.glyph(mark)} ", style=painter.tint(mark))
-        lines.append(sign.append(outcome, style=FAINT))
+        lines.append(sign.append(f"{outcome}{', on the path' if view.on_path else ''}", style=FAINT))
     shown = [offer for offer in view.offers if offer.child or offer.best or offer.written][: view.n_children + OFFERS]
     for offer in shown:
         role = "written" if offer.written else "target's best" if offer.best else ""

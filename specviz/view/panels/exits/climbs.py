@@ -120,7 +120,6 @@ class Climbs:
             index=self.record.index,
             round=self.record.r,
             row=row,
-            pos=climb.pos,
             node=node,
             shown=node_text(self.run, self.round_tree, node),
             mark=mark,

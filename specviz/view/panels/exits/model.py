@@ -65,7 +65,6 @@ class Column:
     index: int  # of the round, over the run
     round: int
     row: int
-    pos: int
     node: int
     shown: str
     mark: Mark

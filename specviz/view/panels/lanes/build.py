@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from specviz.events import DraftStep
 from specviz.numerals import number, percent
 from specviz.runlog.fold import Run
 from specviz.runlog.run import RoundRecord
@@ -99,7 +98,6 @@ class LanesPanel(Panel[LaneOptions, LanesModel]):
             missing=None,
             chart=chart,
             steps=steps(self.run, record, fates) if drafted else (_NOTHING,),
-            bounded=drafted and any(look.bound is not None for look in record.every(DraftStep)),
             fan=there or (self._no_fan(now),),
             hrad=hrad(record, metrics) if drafted else (),
             block=self._block(chart, fates, judged, record.index),

@@ -135,14 +135,13 @@ class BlockInfo:
 class LanesModel:
     """Everything about lanes at one moment. `missing`: why there is nothing at all.
 
-    `steps`: how sure the draft was before every token, `bounded`: whether a bound stops it; `fan`: where branches left
-    the pending tokens, and which the target's token took; `hrad`: what the classifier said, here and over the run.
+    `steps`: how sure the draft was before every token, against the bound that stops it, where there is one; `fan`:
+    where branches left the pending tokens; `hrad`: what the classifier said, here and over the run.
     """
 
     missing: str | None
     chart: Chart | None = None
     steps: tuple[Block, ...] = ()
-    bounded: bool = False
     fan: tuple[Block, ...] = ()
     hrad: tuple[Block, ...] = ()
     block: BlockInfo | None = None

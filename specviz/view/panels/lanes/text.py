@@ -247,8 +247,8 @@ def hrad(record: RoundRecord, metrics: "Metrics | None") -> tuple[Block, ...]:
         words=" ".join(_SAID[call.s] for call in calls),
         missing="" if sure else "the classifier gave no probabilities in this round",
     )
-    said = [Words(f"{c.stage}: s = {c.s}, {_SAID[c.s]} ({_SOURCES.get(c.source, c.source)})") for c in calls]
-    return *said, chances, _confusion(table or {})
+    answers = [Words(f"{c.stage}: s = {c.s}, {_SAID[c.s]} ({_SOURCES.get(c.source, c.source)})") for c in calls]
+    return *answers, chances, _confusion(table or {})
 
 
 def _confusion(table: Mapping[int, Mapping[int, int]]) -> Heat:
