@@ -4,6 +4,7 @@ clocks stay apart.
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from specviz.view.panels.lanes.build import LanesPanel
 from specviz.view.panels.lanes.model import Clock, LanesModel
 from specviz.view.panels.lanes.payoff import PayPanel
 from specviz.view.words.palette import colour
+from specviz_app.figures.bars import bars_html
 from specviz_app.figures.blocks import fig_heat, fig_plot
 from specviz_app.figures.lanes import fig_lanes, lane_rows, lanes_alt
 from specviz_app.server.core import Settings
@@ -131,26 +133,29 @@ def plot(blocks: tuple[Block, ...]) -> Plot:
 
 def test_confidence_stands_against_the_bound() -> None:
     chart = plot(lanes(0).steps)
-    traces = {t["name"]: t for t in spec(fig_plot(chart))["data"]}
-    assert (traces["ε"]["y"][0], traces["ε"]["line"]["shape"]) == (0.3, "hv")
-    assert traces["confidence"]["y"] == [0.8, 0.6, 0.2]
-    assert traces["confidence"]["marker"]["color"][2] == colour("exit", False)  # there drafting stopped
+    assert barred.values(chart) == {"confidence": [0.8, 0.6, 0.2], "ε": [0.3] * 3}
+    drawn = bars_html(chart)
+    (stopped,) = re.findall(r'value="0.2" style="([^"]*)"', drawn)
+    assert f"--mark:{colour('exit', False)}" in stopped
+    (bound,) = re.findall(r"clip-path:polygon\(([^)]*\)[^;]*);", drawn)
+    assert bound.count("px)") == 2 * 2 * len(chart.xs), "it has the whole width of every place"
     assert twin(chart).column("stopped") == [False, False, True]
     assert chart.words == f"3 looks; stopped at {chart.xs[2]}."
 
 
 def test_the_fan_shows_every_branch_and_the_survivor() -> None:
     chart = plot(lanes(0).fan)
-    (bars,) = spec(fig_plot(chart))["data"]
-    assert [name.split()[0] for name in bars["y"]] == ["b0", "▶b1", "b2", "b3"]
-    assert bars["x"] == [pytest.approx(math.exp(-1))] * 4
+    (bars,) = barred.values(chart).values()
+    assert [str(name).split()[0] for name in chart.xs] == ["b0", "▶b1", "b2", "b3"]
+    assert set(chart.xs) <= set(barred.read(chart).words)
+    assert bars == [pytest.approx(math.exp(-1))] * 4
     assert twin(chart).column("survivor") == [False, True, False, False]
     assert all(len(str(words).split()) == 3 for words in twin(chart).column("goes on"))
 
 
 def test_the_classifier_shows_its_three_probabilities_and_what_became_true() -> None:
     blocks = lanes(1).hrad
-    assert [t["y"][0] for t in spec(fig_plot(plot(blocks)))["data"]] == [0.04, 0.21, 0.75]
+    assert [ys[0] for ys in barred.values(plot(blocks)).values()] == [0.04, 0.21, 0.75]
     assert any(isinstance(block, Words) and "s = 2" in block.text for block in blocks)
     heat = next(block for block in blocks if isinstance(block, Heat))
     texts = next(t for t in spec(fig_heat(heat))["data"] if t["name"] == "counts")["text"]
@@ -164,11 +169,11 @@ def test_the_classifier_shows_its_three_probabilities_and_what_became_true() -> 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_tokens_are_never_markup(text: str, dark: bool) -> None:
     panel = lanes(0, text=text)
-    charts = (fig_plot(plot(blocks), dark) for blocks in (panel.steps, panel.fan))
-    for figure in (fig_lanes(panel.chart, dark), *charts):
-        plain = figure.to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    plain = fig_lanes(panel.chart, dark).to_json().replace("\\u003c", "<").replace("\\u003e", ">")
+    bars = [bars_html(plot(blocks), dark) for blocks in (panel.steps, panel.fan)]
+    for page in (plain, *bars):
         for tag in ("<script", "<i>", "<b>x", "\x1b", "\\u001b"):
-            assert tag not in plain
+            assert tag not in page
 
 
 def test_nothing_is_a_reason_not_an_empty_axis() -> None:

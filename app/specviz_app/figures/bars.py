@@ -10,13 +10,14 @@ from html import escape
 from itertools import groupby
 from typing import Any
 
-from specviz.view.blocks import Plot, PlotCurve, interval, value_text
+from specviz.view.blocks import Look, Plot, PlotCurve, interval, value_text
 from specviz.view.words.palette import colour
 
 _MOST_NAMES = 16  # numbers below a field
 _FULL = 0.8  # of a field: longer bars have their text inside
 _LEAST = 0.05  # of a field: shorter pieces of a pile have no text
 _BETWEEN = 0.3  # of a place that is left free
+_PATHS: dict[Look, tuple[float, ...]] = {"line": (0.5,), "step": (0, 1)}  # where in its place a line has its value
 _TITLES = {"ms": "ms", "seconds": "s"}
 _FORMATS = {"share": ".1f", "percent": ".0%"}
 
@@ -104,8 +105,12 @@ class _Field:
         for k, curve in enumerate(self.chart.curves):
             ys = [curve.ys[self.at[x]] if x in self.at else None for x in self.xs]
             for known, part in groupby(enumerate(ys), lambda pair: pair[1] is not None):
-                if known and curve.look == "line":
-                    points = [(f"{(n + 0.5) / len(ys):.2%}", f"{1 - self.share(y or 0.0):.2%}") for n, y in part]
+                if known and curve.look in _PATHS:
+                    points = [
+                        (f"{(n + share) / len(ys):.2%}", f"{1 - self.share(y or 0.0):.2%}")
+                        for n, y in part
+                        for share in _PATHS[curve.look]
+                    ]
                     ends = [f"{x} calc({y} - 1px)" for x, y in points] + [
                         f"{x} calc({y} + 1px)" for x, y in points[::-1]
                     ]

@@ -7,7 +7,7 @@ import { BADGE, DENSE, ROOMY, dressNode, edgeLine, makeNode } from "./node.js";
 const WIDEST = 150; // between the columns of a tree that is taller than its box
 const CLOSEST = 1.45;
 const LETTER = 11, LINES = 3; // px of the smallest letter that is read; lines that a chain may be broken into, one more where
-const TIGHT = 8; // px above and below what fits its box only so
+const TIGHT = 8; // px around what fits its box only so
 const NAMED = 0.7; // of that scale, where nodes that a lesson names would not all be seen
 const ends = (starts, wide, gap) => (starts.at(-1) ?? 0) + (wide.at(-1) ?? 0) + gap;
 const EASE = "cubic-bezier(.2,.8,.2,1)";
@@ -300,9 +300,9 @@ export class TreeView {
     return Math.ceil((y1 - y0) * this.whole().s + 2 * MARGIN);
   }
 
-  // Beside a lesson what is there by now, close to the edges above and below, where it fits so.
+  // Beside a lesson what is there by now, close to the edges, where it fits so.
   present() {
-    const view = this.focus && this.fit([...this.page.states[this.k ?? 0].keys()], this.least, TIGHT);
+    const view = this.focus && this.fit([...this.page.states[this.k ?? 0].keys()], this.least, TIGHT, TIGHT);
     return view?.s >= NAMED * this.least ? view : null;
   }
 
@@ -312,11 +312,12 @@ export class TreeView {
       y0: Math.min(...places.map((p) => p.y)) - half, y1: Math.max(...places.map((p) => p.y)) + half };
   }
 
-  fit(ids, most, edge = foot(this.box.clientHeight)) {
+  // `left`, `edge`: px to the left, and above and below; on the right are the buttons.
+  fit(ids, most, left = MARGIN, edge = foot(this.box.clientHeight)) {
     const wide = this.box.clientWidth, high = this.box.clientHeight;
-    const { x0, x1, y0, y1 } = this.bounds(ids), side = wide < NARROW ? MARGIN / 4 : MARGIN;
-    const s = Math.min(most, (wide - 2 * side) / (x1 - x0), (high - 2 * edge) / (y1 - y0));
-    return { s, x: (wide - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
+    const { x0, x1, y0, y1 } = this.bounds(ids), [first, last] = wide < NARROW ? [MARGIN / 4, MARGIN / 4] : [left, MARGIN];
+    const s = Math.min(most, (wide - first - last) / (x1 - x0), (high - 2 * edge) / (y1 - y0));
+    return { s, x: (wide + first - last - (x0 + x1) * s) / 2, y: (high - (y0 + y1) * s) / 2 };
   }
 
   // The path that is kept at this moment, from the root to what closes the round.

@@ -65,7 +65,7 @@ def knob_bar(run: Run, record: RoundRecord | None, options: Options, feed: Feed)
         for spec in specs
     )
     absent = absent_knobs(run.header.method, specs) if run.header is not None and specs else ()
-    return KnobBar(items, _pending(items, waits), _last(run, record), run.mixed, absent)
+    return KnobBar(items, _last(run, record), run.mixed, absent)
 
 
 def _used(record: RoundRecord) -> dict[str, int]:
@@ -215,13 +215,6 @@ def step_of(spec: KnobSpec) -> float:
     if spec.kind == "int":
         return 1
     return 0.01 if slides(spec) else 0.05 if spec.default >= 0.05 else 0.0005
-
-
-def _pending(items: Sequence[KnobItem], waits: bool) -> str:
-    staged = [f"{i.label} {i.sent_text or i.text}→{i.staged_text}" for i in items if i.staged is not None]
-    sent = [f"{i.label} {i.text}→{i.sent_text} (sent, next round)" for i in items if i.sent is not None]
-    chosen = f"{'next run:' if waits else 'pending'} {', '.join(staged)}" if staged else ""
-    return "  ".join(filter(None, (chosen, ", ".join(sent))))
 
 
 def _last(run: Run, record: RoundRecord | None) -> str:

@@ -125,13 +125,20 @@ class KnobItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class KnobBar:
-    """All knobs, the pending line and the last change."""
+    """All knobs, and the last change."""
 
     items: tuple[KnobItem, ...]
-    pending: str  # "pending d_max 5→6", "" when nothing
     last: str  # "last r29: w_max 4→3", "" when nothing
     mixed: bool = False  # sampling changed within the run
     absent: tuple[tuple[str, str], ...] = ()  # well-known knobs that this method lacks, each with the reason
+
+    @property
+    def pending(self) -> str:
+        """What was chosen or sent and is not in force yet: "pending d_max 5→6", "" when nothing."""
+        staged = [f"{i.label} {i.sent_text or i.text}→{i.staged_text}" for i in self.items if i.staged is not None]
+        sent = [f"{i.label} {i.text}→{i.sent_text} (sent, next round)" for i in self.items if i.sent is not None]
+        begins = "next run:" if all(item.applies_text == "next run" for item in self.items) else "pending"
+        return "  ".join(filter(None, (f"{begins} {', '.join(staged)}" if staged else "", ", ".join(sent))))
 
 
 class Metric(msgspec.Struct, frozen=True, omit_defaults=True):
