@@ -89,5 +89,8 @@ def _lines(block: TableBlock, go: Go | None) -> None:
     rows = table_rows(block)
     if go is None or not block.places:
         st.dataframe(rows, hide_index=True, key=block.key)
-    elif (at := around.lines(rows, block.key, _HIGHEST)) is not None and (place := block.places[at]) is not None:
+        return
+    at = around.lines(rows, block.key, _HIGHEST)
+    parts.say("A line leads to its round.")
+    if at is not None and (place := block.places[at]) is not None:
         go(place)
