@@ -224,6 +224,7 @@ def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served
     until(lambda: place.inner_text().startswith(f"{at[1]} "), "the stage stands still")
     here = page.locator('.score .token.here[data-lane="0"]')
     until(lambda: here.get_attribute("data-at") == "9", "the cursor is elsewhere")
+    page.locator(".stage .unpin:not([hidden])").wait_for()  # the stage is at the token, too
     page.locator(".stage svg.tree").focus()
     page.keyboard.press("Home")
     until(lambda: here.get_attribute("data-at") == "0", "the texts stand still")
