@@ -52,7 +52,10 @@ def settled(page: Any) -> None:
 
 
 def count_runs(page: Any) -> None:
-    """Count from now on in `window.runs` how often the script runs."""
+    """Count from now on in `window.runs` how often the script runs; what the stage still tells of where it came to rest
+    is of what was done before."""
+    settled(page)
+    page.wait_for_timeout(600)
     settled(page)
     page.evaluate(_COUNT_RUNS)
 
