@@ -151,41 +151,25 @@ def _open(browser: Any, url: str, size: tuple[int, int], dark: bool) -> Any:
 def _page(browser: Any, path: Path, url: str, size: tuple[int, int]) -> None:
     """A panel that has the window for itself, by its own address."""
     page = _open(browser, url, size, dark=False)
-    page.locator(".js-plotly-plot, .sv-bars").first.wait_for()
-    page.wait_for_timeout(2500)
-    _save(page, path)
+    _still(page, path, ".js-plotly-plot, .sv-bars")
 
 
 def _stage(browser: Any, path: Path, url: str, dark: bool = False, size: tuple[int, int] = (1440, 900)) -> None:
     """The first test that failed in the third round or later; on a dark ground the end of its round."""
     page = _open(browser, f"{url}/stage?at=r2", size, dark)
-    page.locator(".stage .node").first.wait_for()
-    page.wait_for_timeout(800)  # the place goes into the address
-    page.keyboard.press("}")
-    if dark:
-        page.wait_for_timeout(300)
-        page.keyboard.press("]")
-    page.wait_for_timeout(2500)
-    _save(page, path)
+    _still(page, path, ".stage .node", "}]" if dark else "}")
 
 
 def _lesson(browser: Any, path: Path, url: str) -> None:
     """A step that asks, with the picture it is about."""
     page = _open(browser, f"{url}/stage?lesson=4", (1280, 720), False)
-    page.locator(".stage .lesson .say").wait_for()
-    for _ in range(3):
-        page.wait_for_timeout(800)
-        page.keyboard.press("n")
-    page.wait_for_timeout(2500)
-    _save(page, path)
+    _still(page, path, ".stage .lesson .say", "nnn")
 
 
 def _case(browser: Any, path: Path, url: str) -> None:
     """A case of the clinic with its first exhibits."""
     page = _open(browser, f"{url}/stage?clinic=2", (1280, 720), False)
-    page.locator("[class*=st-key-clinic-fault]").wait_for()
-    page.wait_for_timeout(2500)
-    _save(page, path)
+    _still(page, path, "[class*=st-key-clinic-fault]")
 
 
 def _what_if(browser: Any, path: Path, url: str) -> None:
@@ -205,9 +189,7 @@ def _panel(browser: Any, path: Path, url: str) -> None:
     """The verdict on the draft, below the picture of its round."""
     page = _open(browser, f"{url}/stage?at=r2&panel=verification", (1440, 1400), True)
     page.locator(".stage .node").first.wait_for()
-    page.locator(".st-key-panel .js-plotly-plot").first.wait_for()
-    page.wait_for_timeout(2500)
-    _save(page, path)
+    _still(page, path, ".st-key-panel .js-plotly-plot")
 
 
 def _stage_live(browser: Any, path: Path, url: str) -> None:
@@ -228,6 +210,16 @@ def _stage_live(browser: Any, path: Path, url: str) -> None:
     page.locator(".buttons .main").click()
     page.locator(".livebar .state", has_text="PAUSED").wait_for()
     page.wait_for_timeout(1000)
+    _save(page, path)
+
+
+def _still(page: Any, path: Path, there: str, keys: str = "") -> None:
+    """Once that is there, and after these keys: when nothing moves any more."""
+    page.locator(there).first.wait_for()
+    for key in keys:
+        page.wait_for_timeout(800)  # the place goes into the address
+        page.keyboard.press(key)
+    page.wait_for_timeout(2500)
     _save(page, path)
 
 
