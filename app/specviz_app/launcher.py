@@ -63,6 +63,9 @@ def config(host: str, port: int) -> dict[str, Any]:
         "browser.serverAddress": urlsplit(url(host, port)).hostname,  # else it asks the internet for one
         "logger.hideWelcomeMessage": True,
         "client.toolbarMode": "minimal",
+        # A request waits for the script to come to a point where it can be left, and is taken together with what came
+        # before it. At once, two threads would make one tab's page, and what was pressed just before could be lost.
+        "runner.fastReruns": False,
         "client.showErrorDetails": "none",  # what we did not foresee is said by `guard`, and logged
         **theme(),
         # A page of another site may have its name resolved to this machine; it must not get a page of ours.

@@ -1,8 +1,8 @@
 """A worker for the pages: decodes a table model, a round every PAUSE seconds, and takes every command of the wire.
 
-Usage: fake_core.py [PAUSE] [chat | talks] [bare]. `fail` instead of a number: it ends before it is ready, as a bad
-model folder would. `chat`: its target has a template; `talks`: and is sent messages where nobody says otherwise;
-`bare`: no draft model is there. A message that says `too long` is refused.
+Usage: fake_core.py [PAUSE] [chat | talks] [bare] [long]. `fail` instead of a number: it ends before it is ready, as a
+bad model folder would. `chat`: its target has a template; `talks`: and is sent messages where nobody says otherwise;
+`bare`: no draft model is there; `long`: a busy browser sees it at work. A message that says `too long` is refused.
 """
 
 import os
@@ -66,7 +66,7 @@ class Core:
         self.held, self.steps, self.stopping = start.paused, 0, False
         say(ev.State(state="paused" if start.paused else "running"))
         shape = start.knobs.get("shape", "chain")
-        n = start.knobs.get("max_new_tokens", 128)
+        n = start.knobs.get("max_new_tokens", 512 if "long" in sys.argv else 128)
         self.n_runs += 1
         for event in make_events(shape=shape, temperature=0.8, new_tokens=n):
             if isinstance(event, ev.RoundStart):

@@ -1,13 +1,17 @@
 """The real server over the scripted core, for tests that need sockets.
 
 No REPLAY means live; manners are those of the core, `talks` before all. `open`: nothing is asked for, and what
-comes with the package are the recordings of the tests. `shared`: only the owner commands.
+comes with the package are the recordings of the tests. `shared`: only the owner commands. `busy`: of a machine that has
+other work, on which every script begins late.
 """
 
 import signal
 import sys
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 
 from specviz_app.launcher import serve
 from specviz_app.server.core import Settings
@@ -22,6 +26,9 @@ def main(port: int, words: list[str], ready: "Connection[str, str]") -> None:
     command = (sys.executable, str(Path(__file__).with_name("fake_core.py")), "0.05", *words)
     if "open" in words:
         library.bundled_traces = lambda: RECORDINGS
+    if "busy" in words:
+        begin = ScriptRunner._run_script_thread
+        ScriptRunner._run_script_thread = lambda runner: (time.sleep(0.3), begin(runner))  # type: ignore
     server = Server(Settings(replay=replay, command=command, live=replay is None and "open" not in words))
     if "shared" in words:
         server.share()

@@ -162,6 +162,7 @@ export default function (component) {
   held.trigger = setTriggerValue;
   held.view.show(data.score, data.at, groundOf(parentElement.host ?? parentElement));
   return () => {
+    if (parentElement.isConnected) return; // new data came before this script was there
     held.view.watch.disconnect();
     mounted.delete(parentElement);
   };

@@ -320,7 +320,9 @@ export default function (component) {
   }
   held.at = data.at;
   held.went = data.went;
+  // It is also called where new data came before this script was there, behind the call for those: the picture stays.
   return () => {
+    if (parentElement.isConnected) return;
     leave(held);
     mounted.delete(parentElement);
   };

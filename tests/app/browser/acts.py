@@ -2,8 +2,10 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from playwright.sync_api import Error
 
 _COUNT_RUNS = """() => {
   window.runs = 0;
@@ -105,3 +107,14 @@ def follow_run(page: Any, words: str) -> None:
 def stop_run(page: Any) -> None:
     page.locator(".livebar .halt").click()
     page.locator(".livebar .state", has_text="ENDED").wait_for()
+
+
+def seen(page: Any, errors: Sequence[str]) -> str:
+    """What a page has come to, as lines: its address, whether its script runs, its console, its tabs and its text."""
+    script = "document.querySelector('[data-test-script-state]')?.dataset.testScriptState"
+    try:
+        tabs = [tab.inner_text() for tab in page.get_by_role("tab").all()]
+        lines = [address(page), f"script: {page.evaluate(script)}", *errors, f"tabs: {tabs}", page.inner_text("body")]
+    except Error as error:
+        return f"it is not there any more: {error.message}"
+    return "\n".join(lines)

@@ -1,12 +1,12 @@
 """One browser for all tests of this folder; a page of its own for each, and a fresh server where a run is live."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.browser.acts import WAIT_MS
+from app.browser.acts import WAIT_MS, seen
 from app.served import Served, free_port, served
 from specviz.view.stage.chromium import chromium
 from support.exit_trace import exit_events
@@ -15,6 +15,8 @@ from support.traces import write_trace
 
 # What a page of another test has left behind is gone before the first script of the next one runs.
 _FORGET = "if (!window.name) { window.name = 'seen'; localStorage.clear(); sessionStorage.clear(); }"
+
+_PAGES = pytest.StashKey[list[tuple[Any, list[str]]]]()
 
 
 @pytest.fixture(scope="package")
@@ -26,10 +28,21 @@ def browser() -> Iterator[Any]:
         yield context
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What stood on the pages of a test that failed is reported with it: a page that never came says why."""
+    report = yield
+    if report.when == "call" and report.failed:
+        report.sections += [(f"page {page.url}", seen(page, errors)) for page, errors in item.stash.get(_PAGES, [])]
+    return report
+
+
 @pytest.fixture
-def open_at(browser: Any) -> Iterator[Callable[..., Any]]:
+def open_at(browser: Any, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     """A page of its own, which must not have said anything on its console by the end."""
-    pages: list[tuple[Any, list[str]]] = []
+    pages = request.node.stash[_PAGES] = []
 
     def opened(address: str, width: int = 1280, height: int = 900, dark: bool = False) -> Any:
         browser.clear_cookies()
@@ -59,6 +72,20 @@ def one_port() -> int:
 @pytest.fixture
 def live(one_port: int) -> Iterator[Served]:
     with served(port=one_port) as server:
+        yield server
+
+
+@pytest.fixture
+def lasting(one_port: int) -> Iterator[Served]:
+    """A run that is not over before a busy page has looked."""
+    with served(None, one_port, "long") as server:
+        yield server
+
+
+@pytest.fixture
+def busy(one_port: int) -> Iterator[Served]:
+    """A run on a machine on which every script begins late."""
+    with served(None, one_port, "busy") as server:
         yield server
 
 

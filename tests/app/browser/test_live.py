@@ -33,18 +33,23 @@ def _first_round(page: Any) -> None:
     until(lambda: stage_round(page) == 1, "no step")
 
 
-def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(live.url)
-    _first_round(page)  # a run that goes on may end before the knob is there
-    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+def _slide(page: Any, gamma: int) -> None:
+    """Ask in the drawer for drafts of another length than 4."""
     open_drawer(page)
     page.get_by_text("Knobs of draft").click()
     widget = page.locator("[data-testid=stSlider]", has_text="γ gamma")
     slider = widget.get_by_role("slider")
     slider.focus()
-    for value in (5, 6):  # a second press before the page has taken the first is lost
+    for value in range(5, gamma + 1):  # a second press before the page has taken the first is lost
         slider.press("ArrowRight")
         widget.get_by_text(str(value), exact=True).wait_for()
+
+
+def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(live.url)
+    _first_round(page)  # a run that goes on may end before the knob is there
+    page.locator(".stage").evaluate("element => { element.tagged = 'the same' }")
+    _slide(page, 6)
     page.get_by_role("button", name="Apply at the next round").click()
     page.locator(".knob.sent", has_text="requested 6").wait_for()
     page.get_by_text("Requested: gamma.").wait_for()
@@ -56,6 +61,19 @@ def test_a_knob_change_is_acknowledged_and_mounts_nothing_anew(live: Served, ope
     assert page.locator(".knob input[aria-label='γ gamma']").input_value() == "6"
     assert page.locator(".stage").evaluate("element => element.tagged") == "the same"
     assert "draft.gamma=6" in address(page)
+
+
+def test_two_things_pressed_one_after_the_other_are_both_done(busy: Served, open_at: Callable[..., Any]) -> None:
+    """What is pressed before the script has begun for the thing before is not done in place of it."""
+    page = open_at(busy.url)
+    _first_round(page)
+    _slide(page, 5)
+    both = [page.get_by_role("button", name="Apply at the next round"), page.get_by_role("tab", name="Overview")]
+    for one in both:
+        one.evaluate("one => one.click()")
+        page.wait_for_timeout(100)
+    until(lambda: "panel=overview" in address(page), "the second is lost")
+    page.locator(".knob.sent", has_text="requested 5").wait_for()
 
 
 def test_tokens_that_look_like_markup_are_text(live: Served, open_at: Callable[..., Any]) -> None:

@@ -33,9 +33,9 @@ def _newest(page: Any) -> int:
 
 
 def test_the_stage_follows_the_core_round_after_round_without_a_script_run(
-    live: Served, open_at: Callable[..., Any]
+    lasting: Served, open_at: Callable[..., Any]
 ) -> None:
-    page = open_at(f"{live.url}/stage")
+    page = open_at(f"{lasting.url}/stage")
     follow_run(page, "go on")
     count_runs(page)
     before = _newest(page)
@@ -236,8 +236,8 @@ def test_a_run_that_another_one_followed_plays_like_a_recording(live: Served, op
     assert past.locator(".knob input").count() == past.locator(".whatif .knob input").count()  # as what if alone
 
 
-def test_both_settings_of_a_moved_knob_are_laid_side_by_side(live: Served, open_at: Callable[..., Any]) -> None:
-    page = open_at(f"{live.url}/stage")
+def test_both_settings_of_a_moved_knob_are_laid_side_by_side(lasting: Served, open_at: Callable[..., Any]) -> None:
+    page = open_at(f"{lasting.url}/stage")
     follow_run(page, "go on")
     page.locator(".livebar select").select_option("0")
     both = page.locator(".knobs .both")

@@ -232,6 +232,33 @@ def test_compare_below_the_stage_moves_it_and_the_other_way_round(opened: Served
     until(lambda: place.inner_text().startswith(f"{at[1]} "), "there is no way back")
 
 
+# On a busy machine it takes that long until the painter has come.
+_LATE = """(() => {
+  const made = URL.createObjectURL;
+  const late = "await new Promise((done) => setTimeout(done, 3000));";
+  const slow = (blob) => new Blob([late, blob], { type: blob.type });
+  URL.createObjectURL = (blob) => made(blob.type === "text/javascript" ? slow(blob) : blob);
+})()"""
+
+
+@pytest.mark.parametrize("place", ["stage?src=code-draft", "compare?runs=code-ar&runs=code-draft"])
+def test_what_is_handed_anew_before_the_painter_has_come_is_painted(
+    place: str, opened: Served, open_at: Callable[..., Any]
+) -> None:
+    """A long recording is read in parts and its page made for each; here it is the ground that becomes dark. The first
+    call of the painter is overtaken then, and Streamlit takes back behind the second what it made."""
+    page = open_at("about:blank", 1280, 720)
+    page.add_init_script(_LATE)
+    page.goto(f"{opened.url}/{place}")
+    page.locator(".stBidiComponent").first.wait_for(state="attached")
+    settled(page)
+    page.emulate_media(color_scheme="dark")
+    page.locator(f"{STAGE} .node, .score .token").first.wait_for()
+    page.wait_for_timeout(500)
+    assert page.locator(f"{STAGE} .node, .score .token").count()
+    assert page.locator(f"{STAGE}, .score").count() == 1
+
+
 def test_a_finding_leads_to_the_tree_of_a_round_that_shows_it(opened: Served, open_at: Callable[..., Any]) -> None:
     page = open_at(f"{opened.url}/stage?src=code-eagle3", 1280, 720)
     tab = page.get_by_role("tab", name="Overview · likely: 95 % of the tree")
